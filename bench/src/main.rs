@@ -1,0 +1,3 @@
+//! Benchmarks of `wo` beside its peers.
+
+fn main() {}
