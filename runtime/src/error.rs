@@ -1,0 +1,404 @@
+//! The errors of the kernel's side: what was tried, at which stage, and the system's answer.
+//!
+//! An [`IoError`] is four facts: `errno`, the op, the stage at which it failed, and a context that names the thing
+//! it was tried on. Everything above adds meaning, never takes these away.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+/// The result of one verb or one call to the plane.
+pub type IoResult<T> = Result<T, IoError>;
+
+/// What was asked of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum OpKind {
+    /// Nothing in particular: an error of the runtime itself.
+    None,
+    /// An op that does nothing, for measuring.
+    Nop,
+    /// Read from a file or a pipe.
+    Read,
+    /// Write to a file or a pipe.
+    Write,
+    /// Read into several buffers.
+    ReadVectored,
+    /// Write from several buffers.
+    WriteVectored,
+    /// Receive from a connected socket.
+    Recv,
+    /// Send on a connected socket.
+    Send,
+    /// Receive a datagram and its sender's address.
+    RecvFrom,
+    /// Send a datagram to an address.
+    SendTo,
+    /// Accept a connection.
+    Accept,
+    /// Connect to an address.
+    Connect,
+    /// Close one half of a connection, or both.
+    Shutdown,
+    /// Make a socket.
+    Socket,
+    /// Bind a socket to an address.
+    Bind,
+    /// Start to listen.
+    Listen,
+    /// Read or set a socket option, or ask a socket's address.
+    SocketOption,
+    /// Wait for a foreign descriptor to become ready.
+    Poll,
+    /// Open a file.
+    Open,
+    /// Close a descriptor.
+    Close,
+    /// Ask a file's metadata.
+    Stat,
+    /// Wait until a file is on the disk.
+    Sync,
+    /// Reserve a file's space.
+    Allocate,
+    /// Change a file's length.
+    Truncate,
+    /// Rename a file.
+    Rename,
+    /// Remove a file or an empty directory.
+    Unlink,
+    /// Make a directory.
+    Mkdir,
+    /// List a directory.
+    ReadDir,
+    /// Run a call on the worker pool.
+    Job,
+    /// Look up a host name.
+    Resolve,
+    /// Sleep or wait for a deadline.
+    Timer,
+    /// Cancel an op.
+    Cancel,
+    /// Set up a ring, a poller or a simulated kernel.
+    Setup,
+    /// Wait for completions.
+    Wait,
+    /// Give up the processor for a turn.
+    Yield,
+    /// Start a fiber.
+    Spawn,
+    /// Wait for a fiber's end.
+    Join,
+    /// Wait for a value or a signal from another fiber.
+    Receive,
+}
+
+impl OpKind {
+    /// The number of kinds, for tables indexed by kind.
+    pub const COUNT: usize = OpKind::Receive as usize + 1;
+
+    /// The kind's name as it stands in messages and traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OpKind::None => "runtime",
+            OpKind::Nop => "nop",
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::ReadVectored => "readv",
+            OpKind::WriteVectored => "writev",
+            OpKind::Recv => "recv",
+            OpKind::Send => "send",
+            OpKind::RecvFrom => "recv_from",
+            OpKind::SendTo => "send_to",
+            OpKind::Accept => "accept",
+            OpKind::Connect => "connect",
+            OpKind::Shutdown => "shutdown",
+            OpKind::Socket => "socket",
+            OpKind::Bind => "bind",
+            OpKind::Listen => "listen",
+            OpKind::SocketOption => "socket option",
+            OpKind::Poll => "poll",
+            OpKind::Open => "open",
+            OpKind::Close => "close",
+            OpKind::Stat => "stat",
+            OpKind::Sync => "sync",
+            OpKind::Allocate => "allocate",
+            OpKind::Truncate => "truncate",
+            OpKind::Rename => "rename",
+            OpKind::Unlink => "unlink",
+            OpKind::Mkdir => "mkdir",
+            OpKind::ReadDir => "read_dir",
+            OpKind::Job => "job",
+            OpKind::Resolve => "resolve",
+            OpKind::Timer => "timer",
+            OpKind::Cancel => "cancel",
+            OpKind::Setup => "setup",
+            OpKind::Wait => "wait",
+            OpKind::Yield => "yield",
+            OpKind::Spawn => "spawn",
+            OpKind::Join => "join",
+            OpKind::Receive => "receive",
+        }
+    }
+}
+
+impl fmt::Display for OpKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where on its way an op failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Setting up the ring, the poller or the simulated kernel.
+    Setup,
+    /// Asking the kernel what it can do.
+    Probe,
+    /// Registering buffers or descriptors.
+    Registration,
+    /// Before the kernel saw the op: a checkpoint, a full queue, a bad argument.
+    Submit,
+    /// The kernel's own answer.
+    Completion,
+    /// Cancelling the op, or waiting for its last word.
+    Cancel,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Setup => "setup",
+            Stage::Probe => "probe",
+            Stage::Registration => "registration",
+            Stage::Submit => "submit",
+            Stage::Completion => "completion",
+            Stage::Cancel => "cancel",
+        })
+    }
+}
+
+/// What went wrong: the system's `errno`, the op, the stage, and what it was tried on.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::error::{IoError, OpKind, Stage};
+///
+/// let refused = IoError::new(111, OpKind::Connect, Stage::Completion).with_context("127.0.0.1:9");
+/// assert_eq!(refused.errno(), 111);
+/// assert!(refused.to_string().starts_with("connect 127.0.0.1:9: "));
+///
+/// // It converts to `std::io::Error` and back without losing a word.
+/// let std_error = std::io::Error::from(refused.clone());
+/// assert_eq!(std_error.kind(), std::io::ErrorKind::ConnectionRefused);
+/// assert_eq!(IoError::from(std_error), refused);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct IoError {
+    errno: i32,
+    op: OpKind,
+    stage: Stage,
+    context: Cow<'static, str>,
+}
+
+impl IoError {
+    /// An error with no context. `errno` is positive; 0 says the system was not asked.
+    pub const fn new(errno: i32, op: OpKind, stage: Stage) -> IoError {
+        IoError { errno, op, stage, context: Cow::Borrowed("") }
+    }
+
+    /// An error of the completion stage from a completion's negative result.
+    pub const fn from_result(res: i32, op: OpKind) -> IoError {
+        IoError::new(-res, op, Stage::Completion)
+    }
+
+    /// The same error, naming what it was tried on and what to do about it.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<Cow<'static, str>>) -> IoError {
+        self.context = context.into();
+        self
+    }
+
+    /// The positive `errno`, or 0 where the system was not asked.
+    pub const fn errno(&self) -> i32 {
+        self.errno
+    }
+
+    /// The op that failed.
+    pub const fn op(&self) -> OpKind {
+        self.op
+    }
+
+    /// The stage at which it failed.
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// What it was tried on, and the remedy where one is known; may be empty.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The class of the error in std's terms.
+    pub fn kind(&self) -> io::ErrorKind {
+        if self.errno == 0 { io::ErrorKind::Other } else { io::Error::from_raw_os_error(self.errno).kind() }
+    }
+
+    /// Whether the op was cancelled: its scope was cancelled, or the program stops.
+    pub const fn is_cancelled(&self) -> bool {
+        self.errno == errno::ECANCELED
+    }
+
+    /// Whether time ran out.
+    pub const fn is_timed_out(&self) -> bool {
+        self.errno == errno::ETIMEDOUT
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.op)?;
+        if !self.context.is_empty() {
+            write!(f, " {}", self.context)?;
+        }
+        if self.errno != 0 {
+            write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?;
+        }
+        if self.stage != Stage::Completion {
+            write!(f, " (at {})", self.stage)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoError")
+            .field("errno", &self.errno)
+            .field("op", &self.op)
+            .field("stage", &self.stage)
+            .field("context", &self.context)
+            .field("message", &format_args!("{self}"))
+            .finish()
+    }
+}
+
+impl std::error::Error for IoError {}
+
+/// Keeps op, stage and context: the `IoError` is the std error's source and comes back whole.
+impl From<IoError> for io::Error {
+    fn from(error: IoError) -> io::Error {
+        io::Error::new(error.kind(), error)
+    }
+}
+
+impl From<io::Error> for IoError {
+    fn from(error: io::Error) -> IoError {
+        match error.downcast::<IoError>() {
+            Ok(error) => error,
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(0);
+                let plain = IoError::new(errno, OpKind::None, Stage::Completion);
+                if errno == 0 { plain.with_context(error.to_string()) } else { plain }
+            }
+        }
+    }
+}
+
+/// The few `errno` values the runtime itself answers or decides by, in Linux's numbering.
+///
+/// They stand here because the layers above the backends may not name libc.
+pub mod errno {
+    /// No such file or directory.
+    pub const ENOENT: i32 = 2;
+    /// Interrupted by a signal.
+    pub const EINTR: i32 = 4;
+    /// Input or output error.
+    pub const EIO: i32 = 5;
+    /// No such device or address: here, no loop on this thread.
+    pub const ENXIO: i32 = 6;
+    /// Bad descriptor.
+    pub const EBADF: i32 = 9;
+    /// Try again.
+    pub const EAGAIN: i32 = 11;
+    /// Out of memory, or of lockable memory.
+    pub const ENOMEM: i32 = 12;
+    /// Permission denied.
+    pub const EACCES: i32 = 13;
+    /// Busy.
+    pub const EBUSY: i32 = 16;
+    /// Already exists.
+    pub const EEXIST: i32 = 17;
+    /// Not a directory.
+    pub const ENOTDIR: i32 = 20;
+    /// Is a directory.
+    pub const EISDIR: i32 = 21;
+    /// Invalid argument.
+    pub const EINVAL: i32 = 22;
+    /// The system's table of open files is full.
+    pub const ENFILE: i32 = 23;
+    /// The process has too many open files.
+    pub const EMFILE: i32 = 24;
+    /// No space left on the device.
+    pub const ENOSPC: i32 = 28;
+    /// Seek on something that has no position.
+    pub const ESPIPE: i32 = 29;
+    /// The other end is closed.
+    pub const EPIPE: i32 = 32;
+    /// Name too long.
+    pub const ENAMETOOLONG: i32 = 36;
+    /// Not implemented.
+    pub const ENOSYS: i32 = 38;
+    /// Directory not empty.
+    pub const ENOTEMPTY: i32 = 39;
+    /// Not a socket.
+    pub const ENOTSOCK: i32 = 88;
+    /// Message too long.
+    pub const EMSGSIZE: i32 = 90;
+    /// Not supported on this descriptor.
+    pub const EOPNOTSUPP: i32 = 95;
+    /// Address already in use.
+    pub const EADDRINUSE: i32 = 98;
+    /// Address not available.
+    pub const EADDRNOTAVAIL: i32 = 99;
+    /// Connection aborted.
+    pub const ECONNABORTED: i32 = 103;
+    /// Connection reset by the peer.
+    pub const ECONNRESET: i32 = 104;
+    /// No buffer space.
+    pub const ENOBUFS: i32 = 105;
+    /// Already connected.
+    pub const EISCONN: i32 = 106;
+    /// Not connected.
+    pub const ENOTCONN: i32 = 107;
+    /// Timed out.
+    pub const ETIMEDOUT: i32 = 110;
+    /// Connection refused.
+    pub const ECONNREFUSED: i32 = 111;
+    /// No route to the host.
+    pub const EHOSTUNREACH: i32 = 113;
+    /// In progress.
+    pub const EINPROGRESS: i32 = 115;
+    /// Cancelled.
+    pub const ECANCELED: i32 = 125;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn std_error_without_errno_keeps_its_words() {
+        let error = IoError::from(io::Error::other("the words"));
+        assert_eq!(error.errno(), 0);
+        assert_eq!(error.context(), "the words");
+    }
+
+    #[test]
+    fn message_names_op_context_reason_and_stage() {
+        let error = IoError::new(errno::ENOSYS, OpKind::Setup, Stage::Setup).with_context("io_uring");
+        assert_eq!(error.to_string(), "setup io_uring: Function not implemented (os error 38) (at setup)");
+    }
+}

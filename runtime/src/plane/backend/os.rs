@@ -1,0 +1,191 @@
+//! The operating system's synchronous calls, shared by the backends that run on it.
+
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+use socket2::{SockRef, Socket, TcpKeepalive, Type};
+
+use crate::error::{IoError, IoResult, OpKind, Stage};
+use crate::plane::addr::SocketAddress;
+use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
+use crate::plane::fd::{Fd, RawDescriptor};
+use crate::plane::op::RawSlice;
+
+/// Closes a descriptor. An error is not answered: the number is gone either way.
+pub(crate) fn close(raw: RawDescriptor) {
+    // SAFETY: the caller owned the number and gives it up; dropping the owner closes it and ignores the answer.
+    drop(unsafe { OwnedFd::from_raw_fd(raw) });
+}
+
+/// Makes an event descriptor for a waker, close-on-exec and non-blocking.
+pub(crate) fn event() -> IoResult<RawDescriptor> {
+    // SAFETY: the call takes no pointers.
+    let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if raw < 0 {
+        return Err(last(OpKind::Setup, Stage::Setup).with_context("eventfd for the loop's waker; raise `ulimit -n`"));
+    }
+    Ok(raw)
+}
+
+/// Rings an event descriptor. Async-signal-safe, and leaves `errno` as it was.
+pub(crate) fn ring(event: RawDescriptor) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: errno's address is the thread's own; the write reads eight bytes of a live array. A full counter
+    // answers EAGAIN, and then the descriptor is readable already.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(event, one.as_ptr().cast(), one.len());
+        *errno = before;
+    }
+}
+
+/// The calling thread's last system error.
+pub(crate) fn last(op: OpKind, stage: Stage) -> IoError {
+    IoError::new(std::io::Error::last_os_error().raw_os_error().unwrap_or(0), op, stage)
+}
+
+fn convert(error: std::io::Error, op: OpKind) -> IoError {
+    IoError::new(error.raw_os_error().unwrap_or(0), op, Stage::Completion)
+}
+
+fn borrow(fd: &Fd) -> BorrowedFd<'_> {
+    // SAFETY: the `Fd` is borrowed for as long, and closes its number only when it is dropped.
+    unsafe { BorrowedFd::borrow_raw(fd.raw()) }
+}
+
+fn socket_type(kind: SocketKind) -> Type {
+    match kind {
+        SocketKind::Stream => Type::STREAM,
+        SocketKind::Datagram => Type::DGRAM,
+    }
+}
+
+/// Makes a socket, close-on-exec, and non-blocking where `nonblocking` says so.
+pub(crate) fn socket(domain: socket2::Domain, kind: SocketKind, nonblocking: bool) -> IoResult<Fd> {
+    let ty = if nonblocking { socket_type(kind).nonblocking() } else { socket_type(kind) };
+    Socket::new(domain, ty, None).map(|socket| Fd::system(socket.into_raw_fd())).map_err(|error| {
+        let error = convert(error, OpKind::Socket);
+        let remedy = if error.errno() == crate::error::errno::EMFILE { "; raise `ulimit -n`" } else { "" };
+        error.with_context(format!("{kind:?} {domain:?}{remedy}"))
+    })
+}
+
+/// Makes a connected pair of Unix sockets.
+pub(crate) fn socket_pair(kind: SocketKind, nonblocking: bool) -> IoResult<(Fd, Fd)> {
+    let ty = if nonblocking { socket_type(kind).nonblocking() } else { socket_type(kind) };
+    Socket::pair(socket2::Domain::UNIX, ty, None)
+        .map(|(a, b)| (Fd::system(a.into_raw_fd()), Fd::system(b.into_raw_fd())))
+        .map_err(|error| convert(error, OpKind::Socket).with_context("socket pair"))
+}
+
+/// Makes a pipe: the reading end, then the writing end.
+pub(crate) fn pipe(nonblocking: bool) -> IoResult<(Fd, Fd)> {
+    let mut ends = [0; 2];
+    let flags = libc::O_CLOEXEC | if nonblocking { libc::O_NONBLOCK } else { 0 };
+    // SAFETY: the array has room for the two numbers the call writes.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), flags) } < 0 {
+        return Err(last(OpKind::Open, Stage::Completion).with_context("pipe"));
+    }
+    Ok((Fd::system(ends[0]), Fd::system(ends[1])))
+}
+
+/// Binds a socket to an address.
+pub(crate) fn bind(fd: &Fd, address: &SocketAddress) -> IoResult<()> {
+    let kernel = address.to_kernel(OpKind::Bind)?;
+    SockRef::from(&borrow(fd))
+        .bind(&kernel)
+        .map_err(|error| convert(error, OpKind::Bind).with_context(address.to_string()))
+}
+
+/// Starts to listen.
+pub(crate) fn listen(fd: &Fd, backlog: u32) -> IoResult<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    SockRef::from(&borrow(fd)).listen(backlog).map_err(|error| convert(error, OpKind::Listen))
+}
+
+/// The address a socket is bound to.
+pub(crate) fn local_address(fd: &Fd) -> IoResult<SocketAddress> {
+    let kernel = SockRef::from(&borrow(fd)).local_addr().map_err(|error| convert(error, OpKind::SocketOption))?;
+    known(&kernel)
+}
+
+/// The address a socket is connected to.
+pub(crate) fn peer_address(fd: &Fd) -> IoResult<SocketAddress> {
+    let kernel = SockRef::from(&borrow(fd)).peer_addr().map_err(|error| convert(error, OpKind::SocketOption))?;
+    known(&kernel)
+}
+
+fn known(kernel: &socket2::SockAddr) -> IoResult<SocketAddress> {
+    SocketAddress::from_kernel(kernel).ok_or_else(|| {
+        IoError::new(crate::error::errno::EOPNOTSUPP, OpKind::SocketOption, Stage::Completion)
+            .with_context(format!("an address of family {}", kernel.family()))
+    })
+}
+
+/// Sets a socket option.
+pub(crate) fn set_socket_option(fd: &Fd, option: SocketOption) -> IoResult<()> {
+    let borrowed = borrow(fd);
+    let socket = SockRef::from(&borrowed);
+    match option {
+        SocketOption::NoDelay(on) => socket.set_tcp_nodelay(on),
+        SocketOption::ReuseAddress(on) => socket.set_reuse_address(on),
+        SocketOption::ReusePort(on) => socket.set_reuse_port(on),
+        SocketOption::KeepAlive(None) => socket.set_keepalive(false),
+        SocketOption::KeepAlive(Some(idle)) => socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle)),
+        SocketOption::ReceiveBuffer(bytes) => socket.set_recv_buffer_size(bytes),
+        SocketOption::SendBuffer(bytes) => socket.set_send_buffer_size(bytes),
+        SocketOption::TimeToLive(hops) => socket.set_ttl_v4(hops),
+        SocketOption::Broadcast(on) => socket.set_broadcast(on),
+        SocketOption::OnlyV6(on) => socket.set_only_v6(on),
+        SocketOption::Linger(span) => socket.set_linger(span),
+        SocketOption::Error(_) => Err(std::io::Error::from_raw_os_error(crate::error::errno::EINVAL)),
+    }
+    .map_err(|error| convert(error, OpKind::SocketOption).with_context(format!("{option:?}")))
+}
+
+/// Reads a socket option.
+pub(crate) fn socket_option(fd: &Fd, name: SocketOptionName) -> IoResult<SocketOption> {
+    let borrowed = borrow(fd);
+    let socket = SockRef::from(&borrowed);
+    match name {
+        SocketOptionName::NoDelay => socket.tcp_nodelay().map(SocketOption::NoDelay),
+        SocketOptionName::ReuseAddress => socket.reuse_address().map(SocketOption::ReuseAddress),
+        SocketOptionName::ReusePort => socket.reuse_port().map(SocketOption::ReusePort),
+        SocketOptionName::KeepAlive => socket.keepalive().and_then(|on| {
+            let idle: Option<Duration> = if on { Some(socket.tcp_keepalive_time()?) } else { None };
+            Ok(SocketOption::KeepAlive(idle))
+        }),
+        SocketOptionName::ReceiveBuffer => socket.recv_buffer_size().map(SocketOption::ReceiveBuffer),
+        SocketOptionName::SendBuffer => socket.send_buffer_size().map(SocketOption::SendBuffer),
+        SocketOptionName::TimeToLive => socket.ttl_v4().map(SocketOption::TimeToLive),
+        SocketOptionName::Broadcast => socket.broadcast().map(SocketOption::Broadcast),
+        SocketOptionName::OnlyV6 => socket.only_v6().map(SocketOption::OnlyV6),
+        SocketOptionName::Linger => socket.linger().map(SocketOption::Linger),
+        SocketOptionName::Error => socket
+            .take_error()
+            .map(|error| SocketOption::Error(error.and_then(|error| error.raw_os_error()).unwrap_or(0))),
+    }
+    .map_err(|error| convert(error, OpKind::SocketOption).with_context(format!("{name:?}")))
+}
+
+/// Sends what can be sent at once: a count or `-errno`; none when nothing can.
+///
+/// # Safety
+///
+/// The memory is valid for reading during the call.
+pub(crate) unsafe fn try_send(fd: &Fd, buf: RawSlice) -> Option<i32> {
+    loop {
+        // SAFETY: the caller vouches for the memory; the descriptor is borrowed and open.
+        let sent =
+            unsafe { libc::send(fd.raw(), buf.ptr.cast(), buf.len as usize, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        if sent >= 0 {
+            return Some(i32::try_from(sent).unwrap_or(i32::MAX));
+        }
+        match std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) {
+            libc::EINTR => {}
+            libc::EAGAIN => return None,
+            errno => return Some(-errno),
+        }
+    }
+}

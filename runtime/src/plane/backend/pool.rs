@@ -1,0 +1,1 @@
+//! Worker threads for calls that have no completion form.

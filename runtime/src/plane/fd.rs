@@ -1,0 +1,190 @@
+//! The plane's own descriptor: what handles hold instead of `OwnedFd`.
+//!
+//! An [`Fd`] is shared between the handle and every op in flight on it, and the number is given back to the system
+//! when the last of them lets go; so a number reused by the system never meets an old op, and a cancel is by token,
+//! never by descriptor. Who closes it depends on the kernel it came from.
+//!
+//! The read side remembers what a cancelled read brought in after its reader had gone: those bytes belong to the
+//! next read on this descriptor. While such an orphaned read is still with the kernel, the next reader waits for
+//! its last word, so that bytes stay in order.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use crate::plane::backend::os;
+
+/// A descriptor's number in its kernel's table.
+pub type RawDescriptor = i32;
+
+/// A kernel of our own making that closes its descriptors itself.
+pub trait DescriptorTable: Send + Sync {
+    /// The last user of `raw` let go.
+    fn close(&self, raw: RawDescriptor);
+}
+
+/// A shared, counted descriptor. Cloning it shares it; the last clone to go closes it.
+#[derive(Clone)]
+pub struct Fd(Arc<Shared>);
+
+struct Shared {
+    raw: RawDescriptor,
+    owner: Owner,
+    /// Whether `kept` has anything to look at: the one load a read pays.
+    kept_some: AtomicBool,
+    kept: Mutex<Kept>,
+}
+
+enum Owner {
+    /// The operating system's, closed with the last clone.
+    System,
+    /// Somebody else's: never closed here.
+    Foreign,
+    /// A simulated kernel's.
+    Table(Arc<dyn DescriptorTable>),
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    orphans: u32,
+    waiters: Vec<Waker>,
+}
+
+/// What a reader finds before it asks the kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Leftover {
+    /// Nothing: read from the kernel.
+    Nothing,
+    /// This many bytes were copied out.
+    Bytes(usize),
+    /// An orphaned read has not ended; the waker will be called when it has.
+    Wait,
+}
+
+impl Fd {
+    /// Takes ownership of a descriptor of the operating system.
+    pub(crate) fn system(raw: RawDescriptor) -> Fd {
+        Fd::with_owner(raw, Owner::System)
+    }
+
+    /// Uses somebody else's descriptor without ever closing it. The caller keeps it open while ops are in flight.
+    pub(crate) fn foreign(raw: RawDescriptor) -> Fd {
+        Fd::with_owner(raw, Owner::Foreign)
+    }
+
+    /// Takes ownership of a descriptor of a simulated kernel.
+    pub(crate) fn of_table(raw: RawDescriptor, table: Arc<dyn DescriptorTable>) -> Fd {
+        Fd::with_owner(raw, Owner::Table(table))
+    }
+
+    fn with_owner(raw: RawDescriptor, owner: Owner) -> Fd {
+        Fd(Arc::new(Shared { raw, owner, kept_some: AtomicBool::new(false), kept: Mutex::default() }))
+    }
+
+    /// The number in the kernel's table, for messages and foreign calls.
+    pub fn raw(&self) -> RawDescriptor {
+        self.0.raw
+    }
+
+    /// Whether this is a number of the operating system, so that calls outside the plane may use it.
+    pub fn is_system(&self) -> bool {
+        !matches!(self.0.owner, Owner::Table(_))
+    }
+
+    /// Whether both are the same descriptor.
+    pub fn same(&self, other: &Fd) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether this is the only user, so that closing it closes it for good.
+    pub(crate) fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// Gives the number out without closing it, when nobody else uses it.
+    pub(crate) fn into_raw(self) -> Result<RawDescriptor, Fd> {
+        match Arc::try_unwrap(self.0) {
+            Ok(mut shared) => {
+                shared.owner = Owner::Foreign;
+                Ok(shared.raw)
+            }
+            Err(shared) => Err(Fd(shared)),
+        }
+    }
+
+    /// A read's reader has gone; the read is still with the kernel.
+    pub(crate) fn orphan_read(&self) {
+        self.kept().orphans += 1;
+        self.0.kept_some.store(true, Ordering::Release);
+    }
+
+    /// An orphaned read ended and brought `bytes`, perhaps none.
+    pub(crate) fn orphan_ended(&self, bytes: &[u8]) {
+        let mut kept = self.kept();
+        kept.orphans -= 1;
+        kept.bytes.extend_from_slice(bytes);
+        let waiters = std::mem::take(&mut kept.waiters);
+        drop(kept);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// Puts bytes in front of whatever the kernel has: the next reads get them first.
+    pub(crate) fn keep(&self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut kept = self.kept();
+        kept.bytes.splice(0..0, bytes.iter().copied());
+        self.0.kept_some.store(true, Ordering::Release);
+    }
+
+    /// Looks for bytes of an earlier, orphaned read; copies them into `into` where it is not empty.
+    pub(crate) fn leftover(&self, into: &mut [u8], waker: &Waker) -> Leftover {
+        if !self.0.kept_some.load(Ordering::Acquire) {
+            return Leftover::Nothing;
+        }
+        let mut kept = self.kept();
+        if !kept.bytes.is_empty() && !into.is_empty() {
+            let count = kept.bytes.len().min(into.len());
+            into[..count].copy_from_slice(&kept.bytes[..count]);
+            kept.bytes.drain(..count);
+            return Leftover::Bytes(count);
+        }
+        if kept.orphans > 0 {
+            kept.waiters.retain(|waiter| !waiter.will_wake(waker));
+            kept.waiters.push(waker.clone());
+            return Leftover::Wait;
+        }
+        if kept.bytes.is_empty() {
+            self.0.kept_some.store(false, Ordering::Release);
+        }
+        Leftover::Nothing
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        match &self.owner {
+            Owner::System => os::close(self.raw),
+            Owner::Foreign => {}
+            Owner::Table(table) => table.close(self.raw),
+        }
+    }
+}
+
+impl fmt::Debug for Fd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = match self.0.owner {
+            Owner::System => "system",
+            Owner::Foreign => "foreign",
+            Owner::Table(_) => "simulated",
+        };
+        write!(f, "Fd({} {owner})", self.0.raw)
+    }
+}
