@@ -9,6 +9,7 @@
 //! its last word, so that bytes stay in order.
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -140,16 +141,19 @@ impl Fd {
         self.0.kept_some.store(true, Ordering::Release);
     }
 
+    /// Whether [`leftover`](Fd::leftover) is worth asking.
+    pub(crate) fn has_leftover(&self) -> bool {
+        self.0.kept_some.load(Ordering::Acquire)
+    }
+
     /// Looks for bytes of an earlier, orphaned read; copies them into `into` where it is not empty.
-    pub(crate) fn leftover(&self, into: &mut [u8], waker: &Waker) -> Leftover {
-        if !self.0.kept_some.load(Ordering::Acquire) {
-            return Leftover::Nothing;
-        }
+    pub(crate) fn leftover(&self, into: &mut [MaybeUninit<u8>], waker: &Waker) -> Leftover {
         let mut kept = self.kept();
         if !kept.bytes.is_empty() && !into.is_empty() {
             let count = kept.bytes.len().min(into.len());
-            into[..count].copy_from_slice(&kept.bytes[..count]);
-            kept.bytes.drain(..count);
+            for (slot, byte) in into.iter_mut().zip(kept.bytes.drain(..count)) {
+                slot.write(byte);
+            }
             return Leftover::Bytes(count);
         }
         if kept.orphans > 0 {

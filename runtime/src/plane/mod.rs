@@ -4,9 +4,11 @@
 
 pub mod addr;
 pub mod backend;
+pub mod buf;
 pub mod fd;
 pub mod job;
 pub mod op;
+pub mod ops;
 pub mod time;
 pub mod token;
 

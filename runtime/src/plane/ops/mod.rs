@@ -1,0 +1,101 @@
+//! One file per op: its descriptor, its lowering, and what becomes of it when nobody waits any more.
+//!
+//! An op descriptor owns everything the kernel will touch: the buffer, the operands, a share of the descriptor. It
+//! lives in the frame of the verb that waits, or in the op's slot: at tier A from the start, at tier B from the
+//! moment the waiting future is dropped. It may be moved at any time, so what it points the kernel at lies on the
+//! heap. [`Op::finish`] turns the kernel's result into the answer; [`Op::orphaned`] sees to it that a completion
+//! without a reader loses nothing.
+
+use std::task::Waker;
+
+use crate::plane::backend::Backend;
+use crate::plane::fd::{Fd, RawDescriptor};
+use crate::plane::op::{RawOp, RawSlice};
+
+mod nop;
+mod recv;
+mod send;
+
+pub use nop::Nop;
+pub use recv::Recv;
+pub use send::Send;
+
+/// What a finishing op may ask of its kernel.
+pub trait Kernel {
+    /// Takes ownership of a descriptor that a completion brought.
+    fn adopt(&mut self, raw: RawDescriptor) -> Fd;
+}
+
+impl<B: Backend> Kernel for B {
+    fn adopt(&mut self, raw: RawDescriptor) -> Fd {
+        Backend::adopt(self, raw)
+    }
+}
+
+/// What an op knows before the kernel is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: submit it.
+    Submit,
+    /// The result already.
+    Done(i32),
+    /// Something must end first; the waker will be called.
+    Wait,
+}
+
+/// An op as it is handed to a loop.
+///
+/// # Safety
+///
+/// What [`lower`](Op::lower) points at is owned by the value, does not move when the value is moved, and is left
+/// alone until [`finish`](Op::finish) or [`orphaned`](Op::orphaned).
+pub unsafe trait Op: Sized + 'static {
+    /// What the op answers.
+    type Output;
+
+    /// The words for the backend. Called once, at submission.
+    fn lower(&mut self) -> RawOp;
+
+    /// Turns the terminal completion's result into the answer. `res` is a count, a descriptor, bits, 0, or `-errno`.
+    fn finish(self, res: i32, kernel: &mut dyn Kernel) -> Self::Output;
+
+    /// What can be answered without the kernel. Called before each submission, at tier B only.
+    fn before(&mut self, _waker: &Waker) -> Before {
+        Before::Submit
+    }
+
+    /// Tries the op at once, without waiting; none when it must be submitted. Called by a loop that has nothing
+    /// else to do in this tick.
+    fn attempt<B: Backend>(&mut self, _backend: &mut B) -> Option<i32> {
+        None
+    }
+
+    /// The reader has gone while the op was in flight.
+    fn abandoned(&mut self) {}
+
+    /// The abandoned op's terminal completion arrived: whatever it brought must not be lost or leak.
+    fn orphaned(self, res: i32, kernel: &mut dyn Kernel) {
+        drop(self.finish(res, kernel));
+    }
+}
+
+/// A buffer's memory for writing from, cut to what one op can carry.
+pub(crate) fn source(buf: &impl crate::plane::buf::IoBuf) -> RawSlice {
+    RawSlice {
+        ptr: buf.as_ptr().cast_mut(),
+        len: u32::try_from(buf.len()).unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
+        fixed: buf.registered().unwrap_or(RawSlice::NOT_FIXED),
+    }
+}
+
+/// A buffer's memory for reading into, cut to what one op can carry.
+pub(crate) fn target(buf: &mut impl crate::plane::buf::IoBufMut) -> RawSlice {
+    RawSlice {
+        ptr: buf.as_mut_ptr(),
+        len: u32::try_from(buf.capacity()).unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
+        fixed: buf.registered().unwrap_or(RawSlice::NOT_FIXED),
+    }
+}
+
+/// The most bytes one transfer carries: Linux's own limit for a single read or write.
+pub const TRANSFER_BYTES_MAX: u32 = 0x7fff_f000;
