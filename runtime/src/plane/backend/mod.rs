@@ -24,6 +24,7 @@ pub use socket::{SocketKind, SocketOption, SocketOptionName};
 pub use waker::Waker;
 
 mod any;
+mod calls;
 mod caps;
 mod config;
 pub mod operand;

@@ -166,6 +166,40 @@ pub struct OpenHow {
     pub mode: u32,
 }
 
+impl OpenHow {
+    /// The flags of the system's call, close-on-exec among them; a combination that makes no sense is `EINVAL`, by
+    /// the rules of std's `OpenOptions`.
+    pub(crate) fn flags(self) -> Result<i32, i32> {
+        let access = match (self.read, self.write, self.append) {
+            (true, false, false) => libc::O_RDONLY,
+            (false, true, false) => libc::O_WRONLY,
+            (true, true, false) => libc::O_RDWR,
+            (false, _, true) => libc::O_WRONLY | libc::O_APPEND,
+            (true, _, true) => libc::O_RDWR | libc::O_APPEND,
+            (false, false, false) => return Err(errno::EINVAL),
+        };
+        let makes = self.create || self.create_new || self.truncate;
+        let writes = self.write || self.append;
+        if makes && !writes || self.append && self.truncate && !self.create_new {
+            return Err(errno::EINVAL);
+        }
+        let mut flags = access | libc::O_CLOEXEC;
+        let asked = [
+            (self.create, libc::O_CREAT),
+            (self.create_new, libc::O_CREAT | libc::O_EXCL),
+            (self.truncate && !self.create_new, libc::O_TRUNC),
+            (self.directory, libc::O_DIRECTORY),
+            (self.no_follow, libc::O_NOFOLLOW),
+        ];
+        for (wanted, flag) in asked {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        Ok(flags)
+    }
+}
+
 /// What a path or descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
