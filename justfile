@@ -1,0 +1,41 @@
+# One recipe per gate. `.ci/run` holds the commands, so a machine without `just` runs the very same.
+
+# Everything, as the continuous build runs it.
+all:
+    .ci/run
+
+# Formatting.
+fmt:
+    .ci/run fmt
+
+# Clippy over all targets, warnings denied.
+lint:
+    .ci/run lint
+
+# The documentation, warnings denied.
+doc:
+    .ci/run doc
+
+# All tests: on every backend, then on uring and on epoll alone, at one shard and at the default.
+tests:
+    .ci/run tests
+
+# The README's own command for the main example.
+readme:
+    .ci/run readme
+
+# The loom models: the graph is built with `--cfg loom` into target/loom.
+loom:
+    .ci/run loom
+
+# AddressSanitizer with leak check: nightly, `-Zsanitizer=address --target HOST`, into target/asan; std is not rebuilt.
+asan:
+    .ci/run asan
+
+# The example `echo`, on both backends, at one shard and at the default, answers compared.
+echo:
+    .ci/run echo
+
+# The example `fibers`, likewise.
+fibers:
+    .ci/run fibers
