@@ -5,15 +5,18 @@
 //! never by descriptor. Who closes it depends on the kernel it came from.
 //!
 //! The read side remembers what a cancelled read brought in after its reader had gone: those bytes belong to the
-//! next read on this descriptor. While such an orphaned read is still with the kernel, the next reader waits for
-//! its last word, so that bytes stay in order.
+//! next read on this descriptor, those datagrams to the next receive. While such an orphaned read is still with the
+//! kernel, the next reader waits for its last word, so that bytes and datagrams stay in order. What is kept is
+//! bounded by the buffers of the reads that were in flight.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
+use crate::plane::addr::SocketAddress;
 use crate::plane::backend::os;
 
 /// A descriptor's number in its kernel's table.
@@ -49,6 +52,7 @@ enum Owner {
 #[derive(Default)]
 struct Kept {
     bytes: Vec<u8>,
+    datagrams: VecDeque<KeptDatagram>,
     orphans: u32,
     waiters: Vec<Waker>,
 }
@@ -61,6 +65,25 @@ pub(crate) enum Leftover {
     /// This many bytes were copied out.
     Bytes(usize),
     /// An orphaned read has not ended; the waker will be called when it has.
+    Wait,
+}
+
+/// A datagram whose reader had gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct KeptDatagram {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) sender: SocketAddress,
+    pub(crate) truncated: bool,
+}
+
+/// What a receiver of datagrams finds before it asks the kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LeftoverDatagram {
+    /// Nothing: receive from the kernel.
+    Nothing,
+    /// The oldest one kept.
+    Kept(KeptDatagram),
+    /// An orphaned receive has not ended; the waker will be called when it has.
     Wait,
 }
 
@@ -99,6 +122,11 @@ impl Fd {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether it is somebody else's and never closed here.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.0.owner, Owner::Foreign)
+    }
+
     /// Whether this is the only user, so that closing it closes it for good.
     pub(crate) fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
@@ -131,8 +159,17 @@ impl Fd {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Puts bytes in front of whatever the kernel has: the next reads get them first.
-    pub(crate) fn keep(&self, bytes: &[u8]) {
+    /// An orphaned receive ended and brought a datagram, or none.
+    pub(crate) fn orphan_datagram_ended(&self, datagram: Option<KeptDatagram>) {
+        let mut kept = self.kept();
+        kept.datagrams.extend(datagram);
+        drop(kept);
+        self.orphan_ended(&[]);
+    }
+
+    /// Puts bytes in front of whatever the kernel has: the next reads get them first. For a reader that took more off
+    /// a stream than it could answer.
+    pub fn keep(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -154,17 +191,34 @@ impl Fd {
             for (slot, byte) in into.iter_mut().zip(kept.bytes.drain(..count)) {
                 slot.write(byte);
             }
+            if kept.bytes.is_empty() {
+                kept.bytes = Vec::new();
+            }
             return Leftover::Bytes(count);
         }
+        if self.has_ended(&mut kept, waker) { Leftover::Nothing } else { Leftover::Wait }
+    }
+
+    /// Looks for a datagram of an earlier, orphaned receive.
+    pub(crate) fn leftover_datagram(&self, waker: &Waker) -> LeftoverDatagram {
+        let mut kept = self.kept();
+        if let Some(datagram) = kept.datagrams.pop_front() {
+            return LeftoverDatagram::Kept(datagram);
+        }
+        if self.has_ended(&mut kept, waker) { LeftoverDatagram::Nothing } else { LeftoverDatagram::Wait }
+    }
+
+    /// Whether no orphaned read is with the kernel any more; if one is, `waker` is called at its end.
+    fn has_ended(&self, kept: &mut Kept, waker: &Waker) -> bool {
         if kept.orphans > 0 {
             kept.waiters.retain(|waiter| !waiter.will_wake(waker));
             kept.waiters.push(waker.clone());
-            return Leftover::Wait;
+            return false;
         }
-        if kept.bytes.is_empty() {
+        if kept.bytes.is_empty() && kept.datagrams.is_empty() {
             self.0.kept_some.store(false, Ordering::Release);
         }
-        Leftover::Nothing
+        true
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {

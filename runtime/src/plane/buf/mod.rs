@@ -4,9 +4,11 @@
 //! move nor be freed, whatever happens to the fiber that waits. A buffer type promises that by these two traits;
 //! the op owns the buffer in the meantime, and every transfer gives it back, on success and on failure.
 
+mod bounce;
 mod owned;
 mod slice;
 
+pub use bounce::Bounce;
 pub use slice::Slice;
 
 /// A buffer that can be written from.

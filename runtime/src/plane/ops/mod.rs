@@ -6,19 +6,38 @@
 //! heap. [`Op::finish`] turns the kernel's result into the answer; [`Op::orphaned`] sees to it that a completion
 //! without a reader loses nothing.
 
+use std::ptr::NonNull;
 use std::task::Waker;
 
 use crate::plane::backend::Backend;
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 
+mod accept;
+mod close;
+mod connect;
+mod job;
 mod nop;
+mod poll;
 mod recv;
+mod recv_from;
+mod recv_more;
 mod send;
+mod send_to;
+mod shutdown;
 
+pub use accept::Accept;
+pub use close::Close;
+pub use connect::Connect;
+pub use job::Job;
 pub use nop::Nop;
+pub use poll::Poll;
 pub use recv::Recv;
+pub use recv_from::{Received, RecvFrom};
+pub use recv_more::RecvMore;
 pub use send::Send;
+pub use send_to::SendTo;
+pub use shutdown::Shutdown;
 
 /// What a finishing op may ask of its kernel.
 pub trait Kernel {
@@ -95,6 +114,11 @@ pub(crate) fn target(buf: &mut impl crate::plane::buf::IoBufMut) -> RawSlice {
         len: u32::try_from(buf.capacity()).unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
         fixed: buf.registered().unwrap_or(RawSlice::NOT_FIXED),
     }
+}
+
+/// An operand's address. It stays where it is when the box is moved.
+pub(crate) fn operand<T>(operand: &mut Box<T>) -> NonNull<T> {
+    NonNull::from(&mut **operand)
 }
 
 /// The most bytes one transfer carries: Linux's own limit for a single read or write.

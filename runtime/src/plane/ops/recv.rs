@@ -8,7 +8,7 @@ use std::task::Waker;
 use crate::error::{IoError, OpKind};
 use crate::plane::buf::{BufResult, IoBufMut};
 use crate::plane::fd::{Fd, Leftover};
-use crate::plane::op::RawOp;
+use crate::plane::op::{RawOp, RawSlice};
 use crate::plane::ops::{Before, Kernel, Op, target};
 
 /// Receives into `buf`, from its first byte up to its capacity. Answers the count, 0 at end of file, and the buffer.
@@ -56,8 +56,17 @@ pub(crate) fn before_read(fd: &Fd, buf: &mut impl IoBufMut, waker: &Waker) -> Be
         return Before::Submit;
     }
     let slice = target(buf);
-    // SAFETY: the buffer vouches for this many writable bytes, initialised or not, and nothing else uses them before
-    // submission.
+    // SAFETY: the buffer vouches for this memory and is borrowed here.
+    unsafe { before_read_into(fd, slice, waker) }
+}
+
+/// As [`before_read`], for a part of a buffer.
+///
+/// # Safety
+///
+/// The memory is writable, initialised or not, and nothing else uses it during the call.
+pub(crate) unsafe fn before_read_into(fd: &Fd, slice: RawSlice, waker: &Waker) -> Before {
+    // SAFETY: the caller's promise.
     let into = unsafe { std::slice::from_raw_parts_mut(slice.ptr.cast(), slice.len as usize) };
     match fd.leftover(into, waker) {
         Leftover::Nothing => Before::Submit,
