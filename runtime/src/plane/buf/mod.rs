@@ -5,10 +5,17 @@
 //! the op owns the buffer in the meantime, and every transfer gives it back, on success and on failure.
 
 mod bounce;
+mod buffer;
 mod owned;
+mod pool;
+mod slab;
 mod slice;
+#[cfg(test)]
+mod tests;
 
 pub use bounce::Bounce;
+pub use buffer::{Buf, Origin};
+pub use pool::{BufPool, Registration};
 pub use slice::Slice;
 
 /// A buffer that can be written from.
