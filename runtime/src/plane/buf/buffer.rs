@@ -45,8 +45,8 @@ pub enum Origin {
 /// assert_eq!(&buf[..], b"Plane");
 /// assert_eq!((buf.len(), buf.spare()), (5, 3));
 ///
-/// let mapped = Buf::from_owner(Box::new([7u8; 16]));
-/// assert_eq!((mapped[3], mapped.origin()), (7, Origin::Foreign));
+/// let array = Buf::from_owner([7u8; 16]);
+/// assert_eq!((array[3], array.origin()), (7, Origin::Foreign));
 /// ```
 pub struct Buf {
     ptr: NonNull<u8>,
