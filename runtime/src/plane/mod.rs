@@ -5,6 +5,7 @@
 pub mod addr;
 pub mod backend;
 pub mod buf;
+pub mod cursor;
 pub mod fd;
 pub mod job;
 pub mod op;

@@ -9,35 +9,63 @@
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use crate::error::{IoError, OpKind};
 use crate::plane::backend::Backend;
+use crate::plane::backend::operand::Path;
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 
 mod accept;
+mod allocate;
 mod close;
 mod connect;
 mod job;
+mod mkdir;
 mod nop;
+mod open;
 mod poll;
+mod read;
+mod read_dir;
 mod recv;
 mod recv_from;
 mod recv_more;
+mod rename;
 mod send;
 mod send_to;
 mod shutdown;
+mod stat;
+mod sync;
+mod truncate;
+mod turn;
+mod unlink;
+mod vectored;
+mod write;
 
 pub use accept::Accept;
+pub use allocate::Allocate;
 pub use close::Close;
 pub use connect::Connect;
 pub use job::Job;
+pub use mkdir::Mkdir;
 pub use nop::Nop;
+pub use open::Open;
 pub use poll::Poll;
+pub use read::Read;
+pub use read_dir::ReadDir;
 pub use recv::Recv;
 pub use recv_from::{Received, RecvFrom};
 pub use recv_more::RecvMore;
+pub use rename::Rename;
 pub use send::Send;
 pub use send_to::SendTo;
 pub use shutdown::Shutdown;
+pub use stat::Stat;
+pub use sync::Sync;
+pub use truncate::Truncate;
+pub use turn::{InTurn, TakeTurn};
+pub use unlink::Unlink;
+pub use vectored::{ReadVectored, WriteVectored};
+pub use write::Write;
 
 /// What a finishing op may ask of its kernel.
 pub trait Kernel {
@@ -119,6 +147,11 @@ pub(crate) fn target(buf: &mut impl crate::plane::buf::IoBufMut) -> RawSlice {
 /// An operand's address. It stays where it is when the box is moved.
 pub(crate) fn operand<T>(operand: &mut Box<T>) -> NonNull<T> {
     NonNull::from(&mut **operand)
+}
+
+/// The error of an op on a path, which names it.
+pub(crate) fn refused(res: i32, kind: OpKind, path: &Path) -> IoError {
+    IoError::from_result(res, kind).with_context(path.to_path_buf().display().to_string())
 }
 
 /// The most bytes one transfer carries: Linux's own limit for a single read or write.

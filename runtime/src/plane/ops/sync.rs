@@ -1,0 +1,41 @@
+//! Wait until a file is on the disk.
+//!
+//! A sync whose waiter has gone runs to its end all the same. Its error is then heard by nobody, here or ever: the
+//! system reports each failure once.
+
+use crate::error::{IoError, IoResult, OpKind};
+use crate::plane::fd::Fd;
+use crate::plane::op::RawOp;
+use crate::plane::ops::{Kernel, Op};
+
+/// Waits until what was written to a descriptor's file is on the disk.
+#[derive(Debug)]
+pub struct Sync {
+    fd: Fd,
+    data_only: bool,
+}
+
+impl Sync {
+    /// Data and all metadata.
+    pub fn all(fd: &Fd) -> Sync {
+        Sync { fd: fd.clone(), data_only: false }
+    }
+
+    /// Data, and the metadata needed to read it back.
+    pub fn data(fd: &Fd) -> Sync {
+        Sync { fd: fd.clone(), data_only: true }
+    }
+}
+
+// SAFETY: it points at nothing.
+unsafe impl Op for Sync {
+    type Output = IoResult<()>;
+
+    fn lower(&mut self) -> RawOp {
+        RawOp::Sync { fd: self.fd.raw(), data_only: self.data_only }
+    }
+
+    fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
+        if res < 0 { Err(IoError::from_result(res, OpKind::Sync)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,113 @@
+//! Wait for a turn of a cursor, and run an op in it.
+//!
+//! The wait is an op like any other, so it is cancelled, timed out and counted like any other; it never reaches the
+//! kernel. An op run in a turn owns it until its last word: when its waiter has gone, the next verb on the handle
+//! waits for that word too, and stands where the op really ended.
+
+use std::task::Waker;
+
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::plane::backend::Backend;
+use crate::plane::cursor::{Cursor, Place, Turn};
+use crate::plane::op::RawOp;
+use crate::plane::ops::{Before, Kernel, Op};
+
+/// Waits for a turn of a cursor. Whoever came first has it first.
+#[derive(Debug)]
+pub struct TakeTurn {
+    cursor: Cursor,
+    place: Place,
+    turn: Option<Turn>,
+    kind: OpKind,
+}
+
+impl TakeTurn {
+    /// A wait for `cursor`, on behalf of a verb of this kind.
+    pub fn new(cursor: &Cursor, kind: OpKind) -> TakeTurn {
+        TakeTurn { cursor: cursor.clone(), place: Place::new(cursor), turn: None, kind }
+    }
+}
+
+// SAFETY: it points at nothing.
+unsafe impl Op for TakeTurn {
+    type Output = IoResult<Turn>;
+
+    fn lower(&mut self) -> RawOp {
+        RawOp::Nop
+    }
+
+    fn before(&mut self, waker: &Waker) -> Before {
+        match self.place.poll(waker) {
+            Some(turn) => {
+                self.turn = Some(turn);
+                Before::Done(0)
+            }
+            None => Before::Wait,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// At tier A, where nobody waits before an op, `EBUSY` when the turn is somebody else's.
+    fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<Turn> {
+        if res < 0 {
+            return Err(IoError::from_result(res, self.kind));
+        }
+        self.turn.or_else(|| self.cursor.try_turn()).ok_or_else(|| {
+            IoError::new(errno::EBUSY, self.kind, Stage::Submit).with_context("another op has the cursor's turn")
+        })
+    }
+}
+
+/// Runs an op in a turn. Answers the op's output, and the turn; where the op ended is the caller's to note.
+#[derive(Debug)]
+pub struct InTurn<O> {
+    op: O,
+    turn: Turn,
+    orphan_moves: bool,
+}
+
+impl<O: Op> InTurn<O> {
+    /// An op that leaves the cursor alone when its waiter has gone: what a forgotten read brought is read again.
+    pub fn new(op: O, turn: Turn) -> InTurn<O> {
+        InTurn { op, turn, orphan_moves: false }
+    }
+
+    /// An op that moves the cursor by its count even then: what a forgotten write still wrote is not written over.
+    pub fn moving(op: O, turn: Turn) -> InTurn<O> {
+        InTurn { op, turn, orphan_moves: true }
+    }
+}
+
+// SAFETY: the op's own promise, kept by passing everything on; the turn is pointed at by nobody.
+unsafe impl<O: Op> Op for InTurn<O> {
+    type Output = (O::Output, Turn);
+
+    fn lower(&mut self) -> RawOp {
+        self.op.lower()
+    }
+
+    fn finish(self, res: i32, kernel: &mut dyn Kernel) -> (O::Output, Turn) {
+        (self.op.finish(res, kernel), self.turn)
+    }
+
+    fn before(&mut self, waker: &Waker) -> Before {
+        self.op.before(waker)
+    }
+
+    fn attempt<B: Backend>(&mut self, backend: &mut B) -> Option<i32> {
+        self.op.attempt(backend)
+    }
+
+    fn abandoned(&mut self) {
+        self.op.abandoned();
+    }
+
+    fn orphaned(mut self, res: i32, kernel: &mut dyn Kernel) {
+        if self.orphan_moves {
+            self.turn.advance(usize::try_from(res).unwrap_or(0));
+        }
+        // The turn goes last: whoever is woken by it finds what the op left behind.
+        self.op.orphaned(res, kernel);
+    }
+}
