@@ -26,6 +26,9 @@ pub type RawDescriptor = i32;
 pub trait DescriptorTable: Send + Sync {
     /// The last user of `raw` let go.
     fn close(&self, raw: RawDescriptor);
+
+    /// A listening socket takes no more connections, and its address is free.
+    fn stop_listening(&self, raw: RawDescriptor);
 }
 
 /// A shared, counted descriptor. Cloning it shares it; the last clone to go closes it.
@@ -140,6 +143,14 @@ impl Fd {
                 Ok(shared.raw)
             }
             Err(shared) => Err(Fd(shared)),
+        }
+    }
+
+    /// A listening socket takes no more connections, though ops that share it have not ended.
+    pub(crate) fn stop_listening(&self) {
+        match &self.0.owner {
+            Owner::System | Owner::Foreign => os::stop_listening(self.0.raw),
+            Owner::Table(table) => table.stop_listening(self.0.raw),
         }
     }
 

@@ -2,18 +2,29 @@
 //!
 //! Nothing here knows of fibers or scopes; the loop is usable, and tested, by itself.
 
+pub mod accept;
 pub mod addr;
 pub mod backend;
 pub mod buf;
 pub mod cursor;
+pub mod current;
+mod event_loop;
 pub mod fd;
 pub mod job;
 pub mod op;
 pub mod ops;
+mod slot;
+mod thunk;
 pub mod time;
+mod timer;
 pub mod token;
 
+pub use accept::AcceptQueue;
 pub use addr::SocketAddress;
+pub use event_loop::{EventLoop, LoopConfig, RunStatus, Stopper};
 pub use fd::Fd;
 pub use time::{Deadline, Instant};
 pub use token::Token;
+
+/// The loop of a shard: over whichever kernel was selected.
+pub type ShardLoop = EventLoop<backend::AnyBackend>;

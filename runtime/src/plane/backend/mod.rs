@@ -53,7 +53,7 @@ pub struct RawCompletion {
 }
 
 /// A kernel that completes ops. One loop owns it, on one thread; only its [`Waker`] may be used elsewhere.
-pub trait Backend: fmt::Debug + Sized {
+pub trait Backend: fmt::Debug + Sized + 'static {
     /// Sets the kernel up by the ladder of `config`.
     ///
     /// # Errors

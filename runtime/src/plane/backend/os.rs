@@ -40,6 +40,13 @@ pub(crate) fn ring(event: RawDescriptor) {
     }
 }
 
+/// Ends listening on a socket whose descriptor other ops still share. An error is not answered: the socket closes
+/// with its last user in any case.
+pub(crate) fn stop_listening(raw: RawDescriptor) {
+    // SAFETY: the call takes no pointers, and the caller holds the descriptor open.
+    unsafe { libc::shutdown(raw, libc::SHUT_RDWR) };
+}
+
 /// The calling thread's last system error.
 pub(crate) fn last(op: OpKind, stage: Stage) -> IoError {
     IoError::new(std::io::Error::last_os_error().raw_os_error().unwrap_or(0), op, stage)

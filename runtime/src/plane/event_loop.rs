@@ -1,0 +1,622 @@
+//! The loop: ops go in with somebody to tell, completions come out and are told.
+//!
+//! One iteration hands everything queued to the kernel, waits for the first of a completion, a deadline and a ring
+//! of the waker, copies the whole batch of completions out, and only then dispatches them; so a callback may submit
+//! more, and a full completion queue empties before anything slow runs. Cancel requests have a list of their own that
+//! goes to the kernel before any new submission, so a full queue never drops one.
+//!
+//! The loop is tier A: usable by itself, with callbacks. Fibers use the same slots with a waker in the callback's
+//! place.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task;
+use std::time::Duration;
+
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::plane::backend::{Backend, BackendConfig, Caps, Full, RawCompletion, Waker};
+use crate::plane::fd::Fd;
+use crate::plane::op::RawOp;
+use crate::plane::ops::{AcceptMany, Op};
+use crate::plane::slot::{Slab, State, Target};
+use crate::plane::thunk::{Thunk, Told};
+use crate::plane::time::Instant;
+use crate::plane::timer::{Key, Timers};
+use crate::plane::token::{Class, Token};
+
+/// Timers that fire in one iteration before completions are looked at again.
+const TIMERS_PER_ITERATION_MAX: usize = 4096;
+
+/// How to build a loop.
+#[derive(Clone, Debug, Default)]
+pub struct LoopConfig {
+    /// The kernel under it.
+    pub backend: BackendConfig,
+    /// The most ops in flight at once; none for as many as memory holds. Past it a submission answers ENOBUFS.
+    pub op_slots_max: Option<usize>,
+}
+
+/// What ended an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunStatus {
+    /// Completions or timers were told.
+    Dispatched,
+    /// The waker was rung, and nothing else happened.
+    Woken,
+    /// Nothing within the time given.
+    TimedOut,
+    /// [`EventLoop::stop`] was called.
+    Stopped,
+    /// No op is in flight and no timer is armed.
+    Drained,
+}
+
+/// Stops a loop from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    flag: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Stopper {
+    /// Ends the loop's `run`, or the next one.
+    pub fn stop(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+        self.waker.wake();
+    }
+}
+
+/// An event loop over one kernel. It belongs to the thread that made it; only its [`Waker`] and [`Stopper`] go
+/// elsewhere.
+///
+/// # Examples
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use wo_runtime::plane::backend::sim::SimBackend;
+/// use wo_runtime::plane::{EventLoop, LoopConfig, ops};
+///
+/// let mut event_loop = EventLoop::<SimBackend>::new(&LoopConfig::default())?;
+/// let done = Rc::new(Cell::new(0));
+/// for _ in 0..3 {
+///     let done = Rc::clone(&done);
+///     event_loop.submit(ops::Nop, move |_loop, result| {
+///         assert!(result.is_ok());
+///         done.set(done.get() + 1);
+///     })?;
+/// }
+/// event_loop.run()?;
+/// assert_eq!(done.get(), 3);
+/// # Ok::<(), wo_runtime::error::IoError>(())
+/// ```
+pub struct EventLoop<B: Backend> {
+    backend: B,
+    slots: Slab<EventLoop<B>>,
+    timers: Timers<Target<EventLoop<B>>>,
+    cancels: VecDeque<Token>,
+    batch: Vec<RawCompletion>,
+    batch_next: usize,
+    in_flight: usize,
+    stale: u64,
+    now: Instant,
+    stop: Arc<AtomicBool>,
+    dispatching: bool,
+    kept_alive: Vec<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl<B: Backend> EventLoop<B> {
+    /// A loop over a backend of type `B`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refused, with cause and remedy.
+    pub fn new(config: &LoopConfig) -> IoResult<EventLoop<B>> {
+        Ok(EventLoop::over(B::open(&config.backend)?, config))
+    }
+
+    /// A loop over a backend that is open already.
+    pub fn over(backend: B, config: &LoopConfig) -> EventLoop<B> {
+        let reserved = config.op_slots_max.unwrap_or(usize::MAX).min(config.backend.submission_entries as usize);
+        EventLoop {
+            now: backend.now(),
+            backend,
+            slots: Slab::new(reserved, config.op_slots_max),
+            timers: Timers::new(),
+            cancels: VecDeque::new(),
+            batch: Vec::with_capacity(256),
+            batch_next: 0,
+            in_flight: 0,
+            stale: 0,
+            stop: Arc::new(AtomicBool::new(false)),
+            dispatching: false,
+            kept_alive: Vec::new(),
+        }
+    }
+
+    /// What the kernel under it can do.
+    pub fn caps(&self) -> &Caps {
+        self.backend.caps()
+    }
+
+    /// The backend, for its synchronous calls.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// The door for other threads and signal handlers. Not counted as work: a loop with nothing but its waker is
+    /// drained.
+    pub fn waker(&self) -> Waker {
+        self.backend.waker()
+    }
+
+    /// Stops the loop from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { flag: Arc::clone(&self.stop), waker: self.waker() }
+    }
+
+    /// Ops with the kernel; timers and the waker do not count.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Timers armed.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Submissions the queue has room for before it is flushed.
+    pub fn sq_space(&self) -> usize {
+        self.backend.submission_space()
+    }
+
+    /// The time this iteration began; the same for everything in one iteration.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Completions that came for a token whose life was over. Always 0, unless a kernel misbehaves.
+    pub fn stale_completions(&self) -> u64 {
+        self.stale
+    }
+
+    /// Submits an op; `callback` gets its answer, buffer included, once, in a later iteration.
+    ///
+    /// Nothing is allocated as long as op and callback fit the slot, which they do with a buffer and two captured
+    /// words.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when the queue is full and a flush made no room, ENOBUFS when every slot is taken. The op and its
+    /// buffer are dropped then.
+    pub fn submit<O: Op>(
+        &mut self,
+        mut op: O,
+        callback: impl FnOnce(&mut EventLoop<B>, O::Output) + 'static,
+    ) -> IoResult<Token> {
+        let raw = op.lower();
+        let mut parts = Some((op, callback));
+        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
+            let Some((op, callback)) = parts.take() else { return };
+            if told.orphan {
+                drop(callback);
+                op.orphaned(told.res, &mut event_loop.backend);
+            } else {
+                let output = op.finish(told.res, &mut event_loop.backend);
+                callback(event_loop, output);
+            }
+        });
+        self.arm(raw, Target::Call(thunk))
+    }
+
+    /// Accepts connections until cancelled or refused: `callback` gets each, and whether more will come.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](EventLoop::submit).
+    pub fn submit_accept_many(
+        &mut self,
+        op: AcceptMany,
+        mut callback: impl FnMut(&mut EventLoop<B>, IoResult<Fd>, bool) + 'static,
+    ) -> IoResult<Token> {
+        let raw = op.lower();
+        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
+            let accepted = op.accepted(told.res, &mut event_loop.backend);
+            if !told.orphan {
+                callback(event_loop, accepted, told.more);
+            }
+        });
+        self.arm(raw, Target::Call(thunk))
+    }
+
+    /// Calls `callback` once, `span` from now. `Duration::MAX` is never.
+    pub fn submit_after(&mut self, span: Duration, callback: impl FnOnce(&mut EventLoop<B>) + 'static) -> Token {
+        let deadline = self.backend.now() + span;
+        self.submit_at(deadline, callback)
+    }
+
+    /// Calls `callback` once, at `deadline` or in the first iteration after it.
+    pub fn submit_at(&mut self, deadline: Instant, callback: impl FnOnce(&mut EventLoop<B>) + 'static) -> Token {
+        let mut callback = Some(callback);
+        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, _told| {
+            if let Some(callback) = callback.take() {
+                callback(event_loop);
+            }
+        });
+        self.arm_timer(deadline, Target::Call(thunk))
+    }
+
+    /// Asks for the end of an op, or takes a timer back. The op's callback still gets its last word: ECANCELED, or
+    /// the real result if that raced ahead. A timer's callback is dropped. A stale token does nothing.
+    pub fn cancel(&mut self, token: Token) {
+        match token.class() {
+            Some(Class::Timer) => drop(self.timers.remove(timer_key(token))),
+            Some(Class::User) => {
+                let Some(slot) = self.slots.get(token) else { return };
+                if slot.state == State::Armed {
+                    slot.state = State::CancelRequested;
+                    self.cancels.push_back(token);
+                    self.hand_over_cancels();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives up waiting: the callback never runs, and is dropped with the op's last word. The op itself goes on to its
+    /// end; a descriptor it brings is closed, bytes it brings are kept for the next read.
+    pub fn detach(&mut self, token: Token) {
+        match token.class() {
+            Some(Class::Timer) => {
+                if let Some(target) = self.timers.get_mut(timer_key(token)) {
+                    *target = Target::Nobody;
+                }
+            }
+            Some(Class::User) => {
+                let Some(slot) = self.slots.get(token) else { return };
+                if slot.state == State::Ended {
+                    drop(self.slots.release(token));
+                } else {
+                    slot.orphan = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// One iteration: submit, wait at most `timeout`, dispatch.
+    ///
+    /// # Errors
+    ///
+    /// What made the whole queue unusable. An op's own failure goes to its callback.
+    ///
+    /// # Panics
+    ///
+    /// When called from a callback. A callback's own panic passes through; the rest of the batch is dispatched by the
+    /// next iteration.
+    pub fn run_once(&mut self, timeout: Duration) -> IoResult<RunStatus> {
+        assert!(!self.dispatching, "a callback may submit, but not run the loop it was called from");
+        if self.stop.swap(false, Ordering::SeqCst) {
+            return Ok(RunStatus::Stopped);
+        }
+        if self.is_drained() {
+            return Ok(RunStatus::Drained);
+        }
+        let deadline = self.backend.now() + timeout;
+        let rung = loop {
+            self.enter(Some(deadline))?;
+            if self.dispatch() > 0 {
+                return Ok(RunStatus::Dispatched);
+            }
+            if self.stop.swap(false, Ordering::SeqCst) {
+                return Ok(RunStatus::Stopped);
+            }
+            if self.now >= deadline {
+                break false;
+            }
+            if self.timers.next().is_none_or(|next| next > self.now) {
+                break true;
+            }
+        };
+        Ok(if rung { RunStatus::Woken } else { RunStatus::TimedOut })
+    }
+
+    /// One iteration for a host with a loop of its own; the same as [`run_once`](EventLoop::run_once).
+    ///
+    /// # Errors
+    ///
+    /// As [`run_once`](EventLoop::run_once).
+    pub fn tick(&mut self, timeout: Duration) -> IoResult<RunStatus> {
+        self.run_once(timeout)
+    }
+
+    /// Runs until nothing is left to wait for, or [`stop`](EventLoop::stop) was called; answers which.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_once`](EventLoop::run_once).
+    pub fn run(&mut self) -> IoResult<RunStatus> {
+        loop {
+            match self.run_once(Duration::MAX)? {
+                status @ (RunStatus::Stopped | RunStatus::Drained) => return Ok(status),
+                RunStatus::Dispatched | RunStatus::Woken | RunStatus::TimedOut => {}
+            }
+        }
+    }
+
+    /// Ends `run` after this iteration.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is in flight and no timer is armed.
+    pub fn is_drained(&self) -> bool {
+        self.in_flight == 0 && self.timers.len() == 0 && self.batch_next == self.batch.len()
+    }
+
+    /// Ends the loop when nothing is in flight; otherwise answers it back, since the kernel may still write to what
+    /// its ops point at.
+    ///
+    /// # Errors
+    ///
+    /// The loop itself, with the ops that are in flight.
+    pub fn close(self) -> Result<(), EventLoop<B>> {
+        if self.in_flight > 0 {
+            return Err(self);
+        }
+        let EventLoop { backend, slots, timers, batch, kept_alive, .. } = self;
+        drop((slots, timers, batch));
+        backend.close();
+        drop(kept_alive);
+        Ok(())
+    }
+
+    /// The kinds of the ops still with the kernel.
+    pub fn pending(&self) -> Vec<OpKind> {
+        self.slots.in_flight().map(|(_, kind)| kind).collect()
+    }
+
+    /// Keeps `memory` alive as long as the loop: for memory registered with its kernel.
+    pub fn keep_alive(&mut self, memory: Arc<dyn std::any::Any + Send + Sync>) {
+        self.kept_alive.push(memory);
+    }
+
+    // What follows is the fibers' side of the loop.
+
+    /// Submits an op for a fiber. The result stays in the slot until [`fetch`](EventLoop::fetch).
+    pub(crate) fn submit_for(&mut self, raw: RawOp, waker: task::Waker) -> IoResult<Token> {
+        self.arm(raw, Target::Wake(Some(waker)))
+    }
+
+    /// Fetches a fiber's result and frees the slot; without a result yet, sees to it that `waker` will be called.
+    pub(crate) fn fetch(&mut self, token: Token, waker: &task::Waker) -> Option<i32> {
+        let slot = self.slots.get(token).expect("a fiber's slot lives until its result is fetched");
+        if slot.state == State::Ended {
+            let res = slot.res;
+            self.slots.release(token);
+            return Some(res);
+        }
+        renew(&mut slot.target, waker);
+        None
+    }
+
+    /// The fiber has gone. The op is cancelled, and owns what it needs until the kernel's last word.
+    pub(crate) fn abandon<O: Op>(&mut self, token: Token, mut op: O) {
+        let slot = self.slots.get(token).expect("a fiber's slot lives until its result is fetched");
+        if slot.state == State::Ended {
+            let res = slot.res;
+            self.slots.release(token);
+            op.abandoned();
+            op.orphaned(res, &mut self.backend);
+            return;
+        }
+        op.abandoned();
+        let mut op = Some(op);
+        slot.orphan = true;
+        slot.target = Target::Call(Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
+            if let Some(op) = op.take() {
+                op.orphaned(told.res, &mut event_loop.backend);
+            }
+        }));
+        self.cancel(token);
+    }
+
+    /// Wakes a fiber at `deadline`.
+    pub(crate) fn timer_for(&mut self, deadline: Instant, waker: task::Waker) -> Token {
+        self.arm_timer(deadline, Target::Wake(Some(waker)))
+    }
+
+    /// Sees to it that `waker` is called by a timer that was armed for another; whether it has not fired yet.
+    pub(crate) fn renew_timer(&mut self, token: Token, waker: &task::Waker) -> bool {
+        match self.timers.get_mut(timer_key(token)) {
+            Some(target) => {
+                renew(target, waker);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The nearest timer's deadline.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Whether the kernel or the cancel list has something to say or to be told.
+    pub(crate) fn wants_kernel(&mut self) -> bool {
+        self.backend.unsubmitted() > 0 || !self.cancels.is_empty() || self.backend.has_completions()
+    }
+
+    /// Whether completions are ready, without entering the kernel.
+    pub(crate) fn has_completions(&mut self) -> bool {
+        self.backend.has_completions()
+    }
+
+    /// Hands everything queued to the kernel without waiting.
+    pub(crate) fn flush(&mut self) -> IoResult<()> {
+        self.hand_over_cancels();
+        self.backend.flush()
+    }
+
+    /// Reads the clock for this iteration.
+    pub(crate) fn refresh_clock(&mut self) {
+        self.now = self.backend.now();
+    }
+
+    /// Hands everything queued to the kernel and waits: for a completion, a ring of the waker, the nearest timer, or
+    /// `until`.
+    pub(crate) fn enter(&mut self, until: Option<Instant>) -> IoResult<()> {
+        self.hand_over_cancels();
+        let until = match (until.filter(|at| *at != Instant::NEVER), self.timers.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if self.batch_next < self.batch.len() || self.backend.has_completions() {
+            return self.backend.flush();
+        }
+        let timeout = until.filter(|at| *at != Instant::NEVER).map(|at| at.since(self.backend.now()));
+        self.backend.wait(timeout)
+    }
+
+    /// Copies the completions out, then tells each; then fires the timers that are due. Answers how many were told.
+    pub(crate) fn dispatch(&mut self) -> usize {
+        self.refresh_clock();
+        if self.batch_next == self.batch.len() {
+            self.batch.clear();
+            self.batch_next = 0;
+        }
+        self.backend.reap(&mut self.batch);
+        let mut told = 0;
+        while let Some(completion) = self.batch.get(self.batch_next).copied() {
+            self.batch_next += 1;
+            self.complete(completion);
+            told += 1;
+        }
+        told + self.fire_timers()
+    }
+
+    fn fire_timers(&mut self) -> usize {
+        let mut fired = 0;
+        while fired < TIMERS_PER_ITERATION_MAX
+            && let Some(target) = self.timers.pop_due(self.now)
+        {
+            fired += 1;
+            match target {
+                Target::Wake(waker) => waker.into_iter().for_each(task::Waker::wake),
+                Target::Call(mut thunk) => self.call(&mut thunk, Told { res: 0, more: false, orphan: false }),
+                Target::Calling | Target::Nobody => {}
+            }
+        }
+        fired
+    }
+
+    fn complete(&mut self, completion: RawCompletion) {
+        let token = completion.token;
+        let Some(slot) = self.slots.get(token).filter(|slot| slot.state != State::Ended) else {
+            self.stale += 1;
+            return;
+        };
+        if let Target::Wake(waker) = &mut slot.target {
+            // A fiber's op has one completion.
+            slot.res = completion.res;
+            if !completion.more {
+                slot.state = State::Ended;
+                self.in_flight -= 1;
+            }
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
+            return;
+        }
+        let told = Told { res: completion.res, more: completion.more, orphan: slot.orphan };
+        if completion.more {
+            let Target::Call(mut thunk) = std::mem::replace(&mut slot.target, Target::Calling) else { return };
+            self.call(&mut thunk, told);
+            if let Some(slot) = self.slots.get(token)
+                && matches!(slot.target, Target::Calling)
+            {
+                slot.target = Target::Call(thunk);
+            }
+            return;
+        }
+        self.in_flight -= 1;
+        if let Target::Call(mut thunk) = self.slots.release(token) {
+            self.call(&mut thunk, told);
+        }
+    }
+
+    fn call(&mut self, thunk: &mut Thunk<EventLoop<B>>, told: Told) {
+        self.dispatching = true;
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| thunk.call(self, told)));
+        self.dispatching = false;
+        if let Err(payload) = panicked {
+            std::panic::resume_unwind(payload);
+        }
+    }
+
+    fn arm(&mut self, raw: RawOp, target: Target<EventLoop<B>>) -> IoResult<Token> {
+        let kind = raw.kind();
+        self.hand_over_cancels();
+        let Some(token) = self.slots.take(kind, target) else {
+            return Err(IoError::new(errno::ENOBUFS, kind, Stage::Submit)
+                .with_context("every op slot is taken; wait for completions, or raise `op_slots_max`"));
+        };
+        // SAFETY: what `raw` points at is owned by the target, or by the verb that fetches the result; both keep it
+        // until the terminal completion. A verb that is dropped before moves it into the target.
+        let queued = unsafe {
+            self.backend.submit(token, raw).or_else(|Full| {
+                self.backend.flush().map_err(|_| Full)?;
+                self.backend.submit(token, raw)
+            })
+        };
+        if queued.is_err() {
+            drop(self.slots.release(token));
+            return Err(IoError::new(errno::EAGAIN, kind, Stage::Submit)
+                .with_context("the submission queue is full; run the loop, then try again"));
+        }
+        self.in_flight += 1;
+        Ok(token)
+    }
+
+    fn arm_timer(&mut self, deadline: Instant, target: Target<EventLoop<B>>) -> Token {
+        let key = self.timers.insert(deadline, target);
+        Token::new(Class::Timer, key.generation, key.index)
+    }
+
+    /// Passes the waiting cancel requests to the backend, as many as it takes; the rest stay at the front.
+    fn hand_over_cancels(&mut self) {
+        while let Some(&token) = self.cancels.front() {
+            if self.slots.get(token).is_some_and(|slot| slot.state == State::CancelRequested)
+                && self.backend.cancel(token).is_err()
+                && (self.backend.flush().is_err() || self.backend.cancel(token).is_err())
+            {
+                return;
+            }
+            self.cancels.pop_front();
+        }
+    }
+}
+
+fn timer_key(token: Token) -> Key {
+    Key { index: token.index(), generation: token.generation() }
+}
+
+fn renew<L>(target: &mut Target<L>, waker: &task::Waker) {
+    match target {
+        Target::Wake(Some(old)) if old.will_wake(waker) => {}
+        Target::Wake(old) => *old = Some(waker.clone()),
+        Target::Call(_) | Target::Calling | Target::Nobody => {}
+    }
+}
+
+impl<B: Backend> fmt::Debug for EventLoop<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop")
+            .field("backend", &self.backend)
+            .field("in_flight", &self.in_flight)
+            .field("timers", &self.timers.len())
+            .finish_non_exhaustive()
+    }
+}
