@@ -1,4 +1,9 @@
-//! The runtime under `wo`: the plane, fibers, and what the operating system adds.
+//! The runtime under `wo`: the plane, fibers, shards, and what the operating system adds.
+//!
+//! Most programs use the crate `wo`, which re-exports what is here.
 
 pub mod error;
+pub mod fiber;
+pub mod os;
 pub mod plane;
+pub mod shard;

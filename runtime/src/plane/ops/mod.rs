@@ -15,16 +15,13 @@ use crate::plane::backend::operand::Path;
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 
-<<<<<<< HEAD
 mod accept;
+mod accept_many;
 mod allocate;
 mod close;
 mod connect;
 mod job;
 mod mkdir;
-=======
-mod accept_many;
->>>>>>> 20de64f (Add the loop: slots, timers, callbacks, and the accept queue)
 mod nop;
 mod open;
 mod poll;
@@ -45,16 +42,13 @@ mod unlink;
 mod vectored;
 mod write;
 
-<<<<<<< HEAD
 pub use accept::Accept;
+pub use accept_many::AcceptMany;
 pub use allocate::Allocate;
 pub use close::Close;
 pub use connect::Connect;
 pub use job::Job;
 pub use mkdir::Mkdir;
-=======
-pub use accept_many::AcceptMany;
->>>>>>> 20de64f (Add the loop: slots, timers, callbacks, and the accept queue)
 pub use nop::Nop;
 pub use open::Open;
 pub use poll::Poll;

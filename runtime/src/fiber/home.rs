@@ -1,0 +1,99 @@
+//! A shard's home: where its fibers are woken from other threads.
+//!
+//! Producer: push, fence, look at the sleeper's state, and the one that finds it sleeping and turns it awake rings.
+//! Consumer: announce sleep, fence, look at the inbox again, then sleep. The two fences order each side's write
+//! before its read, so at least one of them sees the other: no wake is lost, and none rings for nothing.
+//!
+//! A home is never freed, because a waker in another thread may reach it at any time; it is used again by a later
+//! shard once every fiber of the former has ended.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+use async_task::Runnable;
+use concurrent_queue::ConcurrentQueue;
+
+use crate::fiber::task::Meta;
+use crate::plane::backend::Waker;
+
+/// What other threads know of a shard.
+pub(crate) struct Home {
+    inbox: ConcurrentQueue<Runnable<Meta>>,
+    sleeping: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+static UNUSED: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
+
+impl Home {
+    /// A home for a new shard.
+    pub(crate) fn take(waker: Waker) -> &'static Home {
+        let unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let home = unused.unwrap_or_else(|| {
+            Box::leak(Box::new(Home {
+                inbox: ConcurrentQueue::unbounded(),
+                sleeping: AtomicBool::new(false),
+                waker: Mutex::new(None),
+            }))
+        });
+        *home.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        home
+    }
+
+    /// The shard has ended and every fiber of it with it: nothing will be pushed any more.
+    pub(crate) fn give_back(&'static self) {
+        debug_assert!(self.inbox.is_empty(), "a shard that has ended has an empty inbox");
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.sleeping.store(false, Ordering::SeqCst);
+        UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    /// Hands a runnable fiber to the shard, from any thread.
+    pub(crate) fn push(&self, runnable: Runnable<Meta>) {
+        if let Err(refused) = self.inbox.push(runnable) {
+            // The inbox is unbounded and never closed. Dropping the fiber here would drop its future away from home.
+            std::mem::forget(refused);
+            unreachable!("a home's inbox takes everything");
+        }
+        fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed)
+            && self.sleeping.compare_exchange(true, false, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            waker.wake();
+        }
+    }
+
+    /// The next fiber from another thread.
+    pub(crate) fn pop(&self) -> Option<Runnable<Meta>> {
+        self.inbox.pop().ok()
+    }
+
+    /// Whether nothing waits in the inbox.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Announces that the shard will sleep. False when something arrived, and it must not.
+    pub(crate) fn announce_sleep(&self) -> bool {
+        self.sleeping.swap(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.inbox.is_empty() {
+            return true;
+        }
+        self.awake();
+        false
+    }
+
+    /// The shard is awake again.
+    pub(crate) fn awake(&self) {
+        self.sleeping.store(false, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("inbox", &self.inbox.len()).finish_non_exhaustive()
+    }
+}

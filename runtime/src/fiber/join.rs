@@ -1,0 +1,202 @@
+//! Starting fibers, and waiting for their end.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_task::FallibleTask;
+
+use crate::fiber::call::Call;
+use crate::fiber::local;
+use crate::fiber::task::{self, Ended, FiberId, Meta, Payload};
+use crate::fiber::turn::Charge;
+
+/// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
+pub trait IntoFiber {
+    /// What the fiber returns.
+    type Output: 'static;
+    /// Its body.
+    type Future: Future<Output = Self::Output> + 'static;
+
+    /// The body, not yet running.
+    fn into_fiber(self) -> Self::Future;
+}
+
+impl<F: Future + 'static> IntoFiber for Call<F>
+where
+    F::Output: 'static,
+{
+    type Output = F::Output;
+    type Future = F;
+
+    fn into_fiber(self) -> F {
+        self.into_future()
+    }
+}
+
+impl<B, F> IntoFiber for B
+where
+    B: FnOnce() -> F,
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    type Output = F::Output;
+    type Future = F;
+
+    fn into_fiber(self) -> F {
+        self()
+    }
+}
+
+/// Starts a fiber on this shard. It runs when its turn comes, not before this returns.
+///
+/// The fiber owns what it captures. It goes on when the handle is dropped; when `main` returns it is unwound. Where
+/// no shard runs on this thread, or the shard is ending, the body is dropped at once and joining says so.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::shard::Builder;
+///
+/// let sum = Builder::new().run(|| async {
+///     let handle = fiber::spawn(|| async { 40 + 2 });
+///     handle.join().await.unwrap()
+/// })?;
+/// assert_eq!(sum, 42);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+pub fn spawn<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
+    JoinHandle::new(task::start(None, body.into_fiber()))
+}
+
+/// Starts a fiber with a name, which reports of its panic carry.
+pub fn spawn_named<B: IntoFiber>(name: &str, body: B) -> JoinHandle<B::Output> {
+    JoinHandle::new(task::start(Some(name), body.into_fiber()))
+}
+
+/// The number of the fiber that asks; none outside a fiber.
+pub fn id() -> Option<FiberId> {
+    task::current_id()
+}
+
+/// A fiber to wait for. Dropping it leaves the fiber running.
+#[must_use = "dropping the handle leaves the fiber running; `join` waits for its end"]
+pub struct JoinHandle<T> {
+    fiber: Option<(FiberId, FallibleTask<Ended<T>, Meta>)>,
+}
+
+impl<T: 'static> JoinHandle<T> {
+    fn new(started: Option<(FiberId, async_task::Task<Ended<T>, Meta>)>) -> JoinHandle<T> {
+        JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())) }
+    }
+
+    /// Parks until the fiber has ended, and gives what it returned.
+    ///
+    /// Dropped half-way, it leaves the fiber running.
+    ///
+    /// # Errors
+    ///
+    /// The fiber's panic with its payload; or that it, or this wait, was cancelled.
+    pub fn join(self) -> Call<Join<T>> {
+        Call::new(Join { handle: self, charge: Charge::new() })
+    }
+
+    /// The fiber's number; none when it was never started.
+    pub fn id(&self) -> Option<FiberId> {
+        self.fiber.as_ref().map(|(id, _)| *id)
+    }
+
+    /// Whether the fiber has ended.
+    pub fn is_finished(&self) -> bool {
+        self.fiber.as_ref().is_none_or(|(_, task)| task.is_finished())
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        if let Some((_, task)) = self.fiber.take() {
+            task.detach();
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("fiber", &self.fiber.as_ref().map(|(id, _)| *id)).finish()
+    }
+}
+
+/// The future of [`JoinHandle::join`].
+#[derive(Debug)]
+pub struct Join<T> {
+    handle: JoinHandle<T>,
+    charge: Charge,
+}
+
+impl<T: 'static> Future for Join<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let this = self.get_mut();
+        if this.charge.is_due(cx) {
+            return Poll::Pending;
+        }
+        let Some((_, task)) = &mut this.handle.fiber else {
+            return Poll::Ready(Err(JoinError::Cancelled));
+        };
+        match Pin::new(task).poll(cx) {
+            Poll::Pending if local::is_cancelled() => Poll::Ready(Err(JoinError::Cancelled)),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(ended) => {
+                this.handle.fiber = None;
+                Poll::Ready(match ended.map(Ended::into_inner) {
+                    Some(Ok(value)) => Ok(value),
+                    Some(Err(payload)) => Err(JoinError::Panicked(payload)),
+                    None => Err(JoinError::Cancelled),
+                })
+            }
+        }
+    }
+}
+
+/// Why a fiber gave no value.
+pub enum JoinError {
+    /// It panicked, with this payload.
+    Panicked(Payload),
+    /// It was dropped before its end, or the wait for it was cancelled.
+    Cancelled,
+}
+
+impl JoinError {
+    /// Whether the fiber panicked.
+    pub const fn is_panic(&self) -> bool {
+        matches!(self, JoinError::Panicked(_))
+    }
+
+    /// The panic's payload, if it panicked.
+    pub fn into_panic(self) -> Option<Payload> {
+        match self {
+            JoinError::Panicked(payload) => Some(payload),
+            JoinError::Cancelled => None,
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Panicked(payload) => write!(f, "the fiber panicked: {}", task::message(payload)),
+            JoinError::Cancelled => f.write_str("the fiber, or the wait for it, was cancelled"),
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinError({self})")
+    }
+}
+
+impl std::error::Error for JoinError {}

@@ -1,0 +1,180 @@
+//! What the shard of this thread keeps for its fibers: the run queue, the budget, and who runs now.
+//!
+//! The queue is first in, first out, without priorities. One slot beside it holds the fiber woken last by another
+//! fiber: it runs next, while what it was handed is still in the cache, but only so often in a row that the queue
+//! never starves. Completions and new fibers always go to the queue's end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ptr;
+
+use async_task::Runnable;
+
+use crate::fiber::home::Home;
+use crate::fiber::task::{Meta, Node};
+
+/// Hand-overs in a row through the slot before the queue has its turn.
+const HANDOVERS_MAX: u32 = 16;
+
+pub(crate) struct Local {
+    home: Cell<Option<&'static Home>>,
+    queue: RefCell<VecDeque<Runnable<Meta>>>,
+    handed_over: Cell<Option<Runnable<Meta>>>,
+    handovers_left: Cell<u32>,
+    in_fiber: Cell<bool>,
+    /// Reductions left in this turn.
+    budget: Cell<u32>,
+    /// Reductions of a fresh turn.
+    reductions: Cell<u32>,
+    /// The program stops: every verb answers ECANCELED.
+    stopping: Cell<bool>,
+    /// The shard has ended: new fibers are dropped at once.
+    closed: Cell<bool>,
+    /// The fiber that runs now.
+    pub(crate) current: Cell<*const Node>,
+    /// The first of the fibers that have started and not ended.
+    pub(crate) started: Cell<*const Node>,
+    made: Cell<u64>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            home: Cell::new(None),
+            queue: RefCell::new(VecDeque::new()),
+            handed_over: Cell::new(None),
+            handovers_left: Cell::new(HANDOVERS_MAX),
+            in_fiber: Cell::new(false),
+            budget: Cell::new(u32::MAX),
+            reductions: Cell::new(u32::MAX),
+            stopping: Cell::new(false),
+            closed: Cell::new(false),
+            current: Cell::new(ptr::null()),
+            started: Cell::new(ptr::null()),
+            made: Cell::new(0),
+        }
+    };
+}
+
+/// Looks at this thread's shard; none while the thread is going down.
+pub(crate) fn local<R>(look: impl FnOnce(&Local) -> R) -> Option<R> {
+    LOCAL.try_with(look).ok()
+}
+
+/// Counts one reduction. True when the turn is over and the fiber should yield.
+///
+/// The macros put it at the head of every loop body; every verb calls it. Outside a shard it never ends a turn.
+#[doc(hidden)]
+#[inline]
+pub fn spend() -> bool {
+    LOCAL.with(|local| {
+        let left = local.budget.get();
+        if left <= 1 {
+            return true;
+        }
+        local.budget.set(left - 1);
+        false
+    })
+}
+
+impl Local {
+    /// Opens this thread for a shard.
+    pub(crate) fn open(&self, home: &'static Home, reductions: u32) {
+        self.home.set(Some(home));
+        self.reductions.set(reductions.max(1));
+        self.stopping.set(false);
+        self.closed.set(false);
+        self.made.set(0);
+    }
+
+    /// Closes it: no fiber is left.
+    pub(crate) fn close(&self) {
+        debug_assert!(self.started.get().is_null(), "a shard ends after its fibers");
+        self.home.set(None);
+        self.budget.set(u32::MAX);
+        self.reductions.set(u32::MAX);
+        self.stopping.set(false);
+    }
+
+    /// From now on new fibers are dropped instead of started.
+    pub(crate) fn refuse_fibers(&self) {
+        self.closed.set(true);
+    }
+
+    pub(crate) fn takes_fibers(&self) -> bool {
+        self.home.get().is_some() && !self.closed.get()
+    }
+
+    pub(crate) fn home(&self) -> Option<&'static Home> {
+        self.home.get()
+    }
+
+    pub(crate) fn is_home(&self, home: &'static Home) -> bool {
+        self.home.get().is_some_and(|here| ptr::eq(here, home))
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        let id = self.made.get();
+        self.made.set(id + 1);
+        id
+    }
+
+    /// Puts a fiber at the queue's end.
+    pub(crate) fn push(&self, runnable: Runnable<Meta>) {
+        self.queue.borrow_mut().push_back(runnable);
+    }
+
+    /// Queues a woken fiber: next, if a fiber woke it and the queue has had its turn; else at the end.
+    pub(crate) fn push_woken(&self, runnable: Runnable<Meta>, woke_itself: bool) {
+        if woke_itself || !self.in_fiber.get() || self.handovers_left.get() == 0 {
+            return self.push(runnable);
+        }
+        if let Some(earlier) = self.handed_over.replace(Some(runnable)) {
+            self.push(earlier);
+        }
+    }
+
+    /// The fiber that runs next.
+    pub(crate) fn pop(&self) -> Option<Runnable<Meta>> {
+        if let Some(runnable) = self.handed_over.take() {
+            self.handovers_left.set(self.handovers_left.get() - 1);
+            return Some(runnable);
+        }
+        self.handovers_left.set(HANDOVERS_MAX);
+        self.queue.borrow_mut().pop_front()
+    }
+
+    /// The number of fibers ready to run.
+    pub(crate) fn ready(&self) -> usize {
+        let handed_over = self.handed_over.take();
+        let one = usize::from(handed_over.is_some());
+        self.handed_over.set(handed_over);
+        one + self.queue.borrow().len()
+    }
+
+    /// Runs one fiber for a fresh turn.
+    pub(crate) fn run(&self, runnable: Runnable<Meta>) {
+        self.budget.set(self.reductions.get());
+        self.in_fiber.set(true);
+        runnable.run();
+        self.in_fiber.set(false);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    pub(crate) fn set_stopping(&self) {
+        self.stopping.set(true);
+    }
+}
+
+/// Whether the fiber that asks has been cancelled.
+pub(crate) fn is_cancelled() -> bool {
+    LOCAL.with(Local::is_stopping)
+}
+
+/// Whether no other fiber is ready to run, so that trying an op at once costs nobody a batch.
+pub(crate) fn is_quiet() -> bool {
+    LOCAL.with(|local| local.ready() == 0)
+}

@@ -1,0 +1,29 @@
+//! Fibers: futures that run as straight-line code, parked and woken on one shard.
+//!
+//! This joins the two sides: a verb lowers an op onto the plane's loop, and the loop's completion wakes the fiber.
+//! Of other shards it knows only the way home.
+
+mod call;
+mod home;
+mod join;
+mod local;
+pub mod notify;
+pub mod oneshot;
+mod sleep;
+mod spin;
+mod task;
+pub(crate) mod tick;
+mod turn;
+mod verb;
+
+pub use call::{Call, Settle, SettleOrdinary};
+pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named};
+pub use local::spend;
+pub use notify::{Notified, Notify};
+pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
+pub use task::{FiberId, Payload};
+pub use tick::StopRequest;
+pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
+pub use verb::{Verb, VerbBy, verb};
+
+pub(crate) use task::{message as panic_message, start};

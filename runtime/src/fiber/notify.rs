@@ -1,0 +1,175 @@
+//! A signal between the fibers of one shard.
+//!
+//! A notification meets the fiber that has waited longest; with nobody waiting it is kept, once, for the next that
+//! waits. One that met a fiber which then went away passes on to the next.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::error::{IoResult, OpKind};
+use crate::fiber::call::Call;
+use crate::fiber::local;
+use crate::fiber::turn::{Charge, cancelled};
+
+/// Wakes fibers of the same shard that wait for it.
+///
+/// # Examples
+///
+/// ```
+/// use std::rc::Rc;
+/// use wo_runtime::fiber::{self, Notify};
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let ready = Rc::new(Notify::new());
+///     let signal = Rc::clone(&ready);
+///     let _ = fiber::spawn(move || async move { signal.notify_one() });
+///     ready.notified().await
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Notify {
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: bool,
+    made: u64,
+    /// Those who wait, in order; the number tells two of them apart.
+    waiting: VecDeque<(u64, Waker)>,
+    /// Those who were met and have not looked yet.
+    met: Vec<u64>,
+}
+
+impl Notify {
+    /// A signal nobody has given.
+    pub fn new() -> Notify {
+        Notify::default()
+    }
+
+    /// Wakes the fiber that has waited longest, or keeps one notification for the next that waits.
+    pub fn notify_one(&self) {
+        let waker = self.state.borrow_mut().meet_one();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Wakes every fiber that waits now; keeps nothing.
+    pub fn notify_all(&self) {
+        let mut state = self.state.borrow_mut();
+        let waiting = std::mem::take(&mut state.waiting);
+        state.met.extend(waiting.iter().map(|(number, _)| *number));
+        drop(state);
+        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Parks until notified. Dropped half-way, a notification it met goes to the next.
+    ///
+    /// # Errors
+    ///
+    /// ECANCELED when the fiber was cancelled.
+    pub fn notified(&self) -> Call<Notified<'_>> {
+        Call::new(Notified { notify: self, number: None, charge: Charge::new() })
+    }
+}
+
+impl State {
+    fn meet_one(&mut self) -> Option<Waker> {
+        match self.waiting.pop_front() {
+            Some((number, waker)) => {
+                self.met.push(number);
+                Some(waker)
+            }
+            None => {
+                self.kept = true;
+                None
+            }
+        }
+    }
+}
+
+/// The future of [`Notify::notified`].
+#[derive(Debug)]
+pub struct Notified<'a> {
+    notify: &'a Notify,
+    number: Option<u64>,
+    charge: Charge,
+}
+
+impl Future for Notified<'_> {
+    type Output = IoResult<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
+        let this = self.get_mut();
+        if this.charge.is_due(cx) {
+            return Poll::Pending;
+        }
+        let mut state = this.notify.state.borrow_mut();
+        match this.number {
+            None if std::mem::take(&mut state.kept) => return Poll::Ready(Ok(())),
+            None if local::is_cancelled() => return Poll::Ready(Err(cancelled(OpKind::Receive))),
+            None => {
+                let number = state.made;
+                state.made += 1;
+                state.waiting.push_back((number, cx.waker().clone()));
+                this.number = Some(number);
+                Poll::Pending
+            }
+            Some(number) => {
+                if let Some(place) = state.met.iter().position(|met| *met == number) {
+                    state.met.swap_remove(place);
+                    this.number = None;
+                    return Poll::Ready(Ok(()));
+                }
+                if local::is_cancelled() {
+                    drop(state);
+                    this.leave();
+                    return Poll::Ready(Err(cancelled(OpKind::Receive)));
+                }
+                if let Some((_, waker)) = state.waiting.iter_mut().find(|(waiting, _)| *waiting == number)
+                    && !waker.will_wake(cx.waker())
+                {
+                    *waker = cx.waker().clone();
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Notified<'_> {
+    fn leave(&mut self) {
+        let Some(number) = self.number.take() else { return };
+        let mut state = self.notify.state.borrow_mut();
+        if let Some(place) = state.met.iter().position(|met| *met == number) {
+            state.met.swap_remove(place);
+            let next = state.meet_one();
+            drop(state);
+            if let Some(next) = next {
+                next.wake();
+            }
+        } else {
+            state.waiting.retain(|(waiting, _)| *waiting != number);
+        }
+    }
+}
+
+impl Drop for Notified<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.borrow();
+        f.debug_struct("Notify").field("waiting", &state.waiting.len()).field("kept", &state.kept).finish()
+    }
+}

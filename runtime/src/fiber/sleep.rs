@@ -1,0 +1,280 @@
+//! Time for fibers: now, sleeping, and a ticker that does not drift.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::error::{IoResult, OpKind};
+use crate::fiber::call::Call;
+use crate::fiber::local;
+use crate::fiber::turn::{Charge, cancelled};
+use crate::fiber::verb;
+use crate::plane::backend::Backend;
+use crate::plane::current::with_loop;
+use crate::plane::time::Instant;
+use crate::plane::token::Token;
+
+/// The time on this shard's clock: the real monotonic one, or the simulated world's. Outside a shard, the real one.
+pub fn now() -> Instant {
+    with_loop(OpKind::Timer, |event_loop| Ok(event_loop.backend().now())).unwrap_or_else(|_| Instant::real())
+}
+
+/// Parks for `span`. Zero gives up the turn once; `Duration::MAX` is for ever.
+///
+/// # Errors
+///
+/// ECANCELED when the fiber was cancelled, also in the middle.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::plane::backend::Selection;
+/// use wo_runtime::shard::Builder;
+///
+/// // In the simulated world a month passes at once.
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let slept = Builder::new().io(Selection::Sim).run(move || async move {
+///     let start = fiber::now();
+///     fiber::sleep(month).await?;
+///     Ok::<_, wo_runtime::error::IoError>(fiber::now() - start)
+/// })??;
+/// assert_eq!(slept, month);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn sleep(span: Duration) -> Call<Sleep> {
+    sleep_until(now() + span)
+}
+
+/// Parks until `deadline`; a deadline that has passed gives up the turn once.
+///
+/// # Errors
+///
+/// ECANCELED when the fiber was cancelled, also in the middle.
+pub fn sleep_until(deadline: Instant) -> Call<Sleep> {
+    Call::new(Sleep { deadline, state: State::New })
+}
+
+/// The future of [`sleep`]. Dropping it takes its timer back.
+#[derive(Debug)]
+pub struct Sleep {
+    deadline: Instant,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    New,
+    /// The deadline had passed; the turn was given up.
+    Yielded,
+    Armed(Token),
+    Done,
+}
+
+impl Future for Sleep {
+    type Output = IoResult<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
+        let this = self.get_mut();
+        if local::is_cancelled() {
+            this.disarm();
+            return Poll::Ready(Err(cancelled(OpKind::Timer)));
+        }
+        match this.state {
+            State::New if this.deadline <= now() => {
+                this.state = State::Yielded;
+                local::spend();
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            State::New => {
+                local::spend();
+                let deadline = this.deadline;
+                let armed =
+                    with_loop(OpKind::Timer, |event_loop| Ok(event_loop.timer_for(deadline, cx.waker().clone())));
+                match armed {
+                    Ok(token) => {
+                        this.state = State::Armed(token);
+                        Poll::Pending
+                    }
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            }
+            State::Armed(token) => {
+                let deadline = this.deadline;
+                let waits = with_loop(OpKind::Timer, |event_loop| {
+                    Ok(event_loop.now() < deadline
+                        && event_loop.renew_timer(token, cx.waker())
+                        && event_loop.backend().now() < deadline)
+                });
+                match waits {
+                    Ok(true) => Poll::Pending,
+                    Ok(false) => {
+                        this.disarm();
+                        Poll::Ready(Ok(()))
+                    }
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            }
+            State::Yielded | State::Done => {
+                this.state = State::Done;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
+
+impl Sleep {
+    fn disarm(&mut self) {
+        if let State::Armed(token) = std::mem::replace(&mut self.state, State::Done) {
+            verb::cancel(token);
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
+
+/// What a ticker does about ticks it was too late for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum MissedTicks {
+    /// Skip them: the next tick is the next that lies in the future.
+    #[default]
+    Skip,
+    /// Make up for them at once, one after the other.
+    Burst,
+    /// Count the period anew from the late tick.
+    Delay,
+}
+
+/// Ticks at a fixed pace: each deadline is the previous one plus the period, never "now plus the period", so what
+/// happens between ticks does not add up to drift.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber::{self, Ticker};
+/// use wo_runtime::plane::backend::Selection;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().io(Selection::Sim).run(|| async {
+///     let mut ticker = Ticker::new(Duration::from_millis(10));
+///     assert_eq!(ticker.tick().await?, 0);
+///     fiber::sleep(Duration::from_millis(25)).await?; // two ticks pass meanwhile
+///     assert_eq!(ticker.tick().await?, 1); // the first of them is told late, the other was missed
+///     Ok::<_, wo_runtime::error::IoError>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Ticker {
+    next: Instant,
+    period: Duration,
+    missed: MissedTicks,
+}
+
+impl Ticker {
+    /// A ticker whose first tick is one `period` from now, and which skips what it misses.
+    ///
+    /// # Panics
+    ///
+    /// When `period` is zero.
+    pub fn new(period: Duration) -> Ticker {
+        Ticker::with_missed(period, MissedTicks::Skip)
+    }
+
+    /// A ticker that does as `missed` says about ticks it was too late for.
+    ///
+    /// # Panics
+    ///
+    /// When `period` is zero.
+    pub fn with_missed(period: Duration, missed: MissedTicks) -> Ticker {
+        assert!(!period.is_zero(), "a ticker's period is longer than zero");
+        Ticker { next: now() + period, period, missed }
+    }
+
+    /// Parks until the next tick, and answers how many were missed and skipped since the last one. A tick that is due
+    /// already answers without parking.
+    ///
+    /// # Errors
+    ///
+    /// ECANCELED when the fiber was cancelled; the tick is not lost.
+    pub fn tick(&mut self) -> Call<Tick<'_>> {
+        Call::new(Tick { ticker: self, sleep: None, charge: Charge::new() })
+    }
+
+    /// Changes the pace from the next tick on.
+    ///
+    /// # Panics
+    ///
+    /// When `period` is zero.
+    pub fn reschedule(&mut self, period: Duration) {
+        assert!(!period.is_zero(), "a ticker's period is longer than zero");
+        self.period = period;
+    }
+
+    /// The tick that was due at `self.next` is told at `now`; answers how many more are skipped.
+    fn advance(&mut self, now: Instant) -> u64 {
+        let due = self.next;
+        match self.missed {
+            MissedTicks::Burst => {
+                self.next = due + self.period;
+                0
+            }
+            MissedTicks::Delay => {
+                self.next = now + self.period;
+                0
+            }
+            MissedTicks::Skip => {
+                let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+                let skipped = now.as_nanos().saturating_sub(due.as_nanos()) / period;
+                self.next = due + Duration::from_nanos(period.saturating_mul(skipped.saturating_add(1)));
+                skipped
+            }
+        }
+    }
+}
+
+/// The future of [`Ticker::tick`].
+#[derive(Debug)]
+pub struct Tick<'a> {
+    ticker: &'a mut Ticker,
+    sleep: Option<Sleep>,
+    charge: Charge,
+}
+
+impl Future for Tick<'_> {
+    type Output = IoResult<u64>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult<u64>> {
+        let this = self.get_mut();
+        if this.charge.is_due(cx) {
+            return Poll::Pending;
+        }
+        if local::is_cancelled() {
+            return Poll::Ready(Err(cancelled(OpKind::Timer)));
+        }
+        if this.sleep.is_none() {
+            let now = now();
+            if now >= this.ticker.next {
+                return Poll::Ready(Ok(this.ticker.advance(now)));
+            }
+            this.sleep = Some(Sleep { deadline: this.ticker.next, state: State::New });
+        }
+        let Some(sleep) = &mut this.sleep else { return Poll::Pending };
+        match Pin::new(sleep).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => {
+                this.sleep = None;
+                Poll::Ready(Ok(this.ticker.advance(now())))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! How long to look for work before going to sleep.
+//!
+//! A sleep and a wake cost more than a short look around, and under load the next completion is a few microseconds
+//! away. The look adapts: while waits end within it, or barely after it, it stays long; when they do not, it halves
+//! away to nothing, and an idle shard sleeps at once and stays asleep.
+
+use std::time::{Duration, Instant};
+
+/// The longest look.
+const CEILING: Duration = Duration::from_micros(20);
+/// A shorter look is none.
+const FLOOR: Duration = Duration::from_micros(1);
+/// What a sleep and a wake cost by themselves: a sleep no longer than this beyond the ceiling was hardly worth it.
+const WAKE_COST: Duration = Duration::from_micros(8);
+/// Looks between two readings of the clock.
+const LOOKS_PER_READING: u32 = 16;
+
+#[derive(Debug)]
+pub(crate) struct Spin {
+    look: Duration,
+    enabled: bool,
+}
+
+impl Spin {
+    pub(crate) fn new(enabled: bool) -> Spin {
+        Spin { look: CEILING, enabled }
+    }
+
+    /// Looks for a while; true as soon as there is something.
+    pub(crate) fn look(&mut self, mut found: impl FnMut() -> bool) -> bool {
+        if !self.enabled || self.look.is_zero() {
+            return found();
+        }
+        let start = Instant::now();
+        loop {
+            for _ in 0..LOOKS_PER_READING {
+                if found() {
+                    self.look = CEILING;
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() >= self.look {
+                return false;
+            }
+        }
+    }
+
+    /// A sleep of this length followed a look in vain.
+    pub(crate) fn slept(&mut self, span: Duration) {
+        if span <= CEILING + WAKE_COST {
+            self.look = (self.look * 2).clamp(FLOOR, CEILING);
+        } else {
+            self.look /= 2;
+            if self.look < FLOOR {
+                self.look = Duration::ZERO;
+            }
+        }
+    }
+
+    /// Whether sleeps are worth measuring.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_sleeps_end_the_looking_and_short_ones_bring_it_back() {
+        let mut spin = Spin::new(true);
+        for _ in 0..8 {
+            spin.slept(Duration::from_millis(1));
+        }
+        assert_eq!(spin.look, Duration::ZERO);
+        let mut looks = 0;
+        assert!(!spin.look(|| {
+            looks += 1;
+            false
+        }));
+        assert_eq!(looks, 1);
+        for _ in 0..8 {
+            spin.slept(Duration::from_micros(10));
+        }
+        assert_eq!(spin.look, CEILING);
+    }
+}

@@ -1,0 +1,312 @@
+//! A fiber: one future in one allocation, its place among the fibers of its shard, and its end.
+//!
+//! Life: made and queued; polled for the first time, when it enters the shard's list of started fibers; parked and
+//! woken any number of times; ended by returning, by panicking, or by being dropped at the end of the program. It
+//! leaves the list when its future is dropped, which happens on its home shard only: a wake from anywhere sends the
+//! runnable home, and so does the last handle's drop.
+//!
+//! A panic ends the fiber alone, a panic in a destructor included: both are caught here, reported with the fiber's
+//! name and number, and kept for whoever joins.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomPinned;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll, RawWakerVTable, Waker};
+
+use async_task::{Runnable, ScheduleInfo, Task, WithInfo};
+
+use crate::fiber::home::Home;
+use crate::fiber::local::local;
+
+/// What a panic carried.
+pub type Payload = Box<dyn Any + Send + 'static>;
+
+/// A fiber's number: fiber 0 is `main`, the others count up in the order they were made on their shard.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FiberId(u64);
+
+impl FiberId {
+    /// The number.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FiberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for FiberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fiber {}", self.0)
+    }
+}
+
+/// What the task's own allocation knows without its future.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    home: &'static Home,
+}
+
+/// A fiber's place in the list of started fibers.
+pub(crate) struct Node {
+    id: FiberId,
+    previous: Cell<*const Node>,
+    next: Cell<*const Node>,
+    /// The parts of the task's waker, without a count of their own; none before the first poll.
+    waker: Cell<Option<(*const (), &'static RawWakerVTable)>>,
+}
+
+/// How a fiber ended: with its value, or with a panic.
+pub(crate) type Ended<T> = Quiet<Result<T, Payload>>;
+
+/// A value whose destructor may panic without taking the process down.
+pub(crate) struct Quiet<T>(ManuallyDrop<T>);
+
+impl<T> Quiet<T> {
+    fn new(value: T) -> Quiet<T> {
+        Quiet(ManuallyDrop::new(value))
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the wrapper is not dropped, so the value is taken exactly once.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here: `into_inner` never runs this.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut self.0) }));
+        if let Err(payload) = dropped {
+            report("a fiber's result", &payload);
+            std::mem::forget(payload);
+        }
+    }
+}
+
+/// The future async-task holds: a fiber's body and its place in the list.
+struct Shell<F> {
+    node: Node,
+    future: ManuallyDrop<F>,
+    _pinned: PhantomPinned,
+}
+
+impl<F: Future> Future for Shell<F> {
+    type Output = Ended<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.node.waker.get().is_none() {
+            this.node.enter_list(cx.waker());
+        }
+        let before = local(|local| local.current.replace(&raw const this.node));
+        let body = &mut this.future;
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the body is pinned because the shell is.
+            unsafe { Pin::new_unchecked(&mut **body) }.poll(cx)
+        }));
+        if let Some(before) = before {
+            local(|local| local.current.set(before));
+        }
+        match polled {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => Poll::Ready(Quiet::new(Ok(value))),
+            Err(payload) => {
+                report(&describe(this.node.id), &payload);
+                Poll::Ready(Quiet::new(Err(payload)))
+            }
+        }
+    }
+}
+
+impl<F> Drop for Shell<F> {
+    fn drop(&mut self) {
+        let node = &self.node;
+        if node.waker.get().is_some() {
+            node.leave_list();
+        }
+        let before = local(|local| local.current.replace(&raw const self.node));
+        let body = &mut self.future;
+        // SAFETY: the body is dropped once, here, where it was pinned.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(body) }));
+        if let Some(before) = before {
+            local(|local| local.current.set(before));
+        }
+        if let Err(payload) = dropped {
+            report(&format!("{}, in a destructor,", describe(self.node.id)), &payload);
+            std::mem::forget(payload);
+        }
+        forget_name(self.node.id);
+    }
+}
+
+impl Node {
+    fn enter_list(&self, waker: &Waker) {
+        self.waker.set(Some((waker.data(), waker.vtable())));
+        local(|local| {
+            let first = local.started.replace(self);
+            self.next.set(first);
+            if !first.is_null() {
+                // SAFETY: nodes in the list are pinned and alive: each leaves it before it is dropped, and all of
+                // this happens on one thread.
+                unsafe { (*first).previous.set(self) };
+            }
+        });
+    }
+
+    fn leave_list(&self) {
+        let (previous, next) = (self.previous.get(), self.next.get());
+        if !next.is_null() {
+            // SAFETY: as in `enter_list`.
+            unsafe { (*next).previous.set(previous) };
+        }
+        if previous.is_null() {
+            local(|local| {
+                if ptr::eq(local.started.get(), self) {
+                    local.started.set(next);
+                }
+            });
+        } else {
+            // SAFETY: as in `enter_list`.
+            unsafe { (*previous).next.set(next) };
+        }
+    }
+
+    fn wake(&self) {
+        if let Some((data, vtable)) = self.waker.get() {
+            // SAFETY: these are the parts of the task's own waker. The task is alive, since its future holds this
+            // node; the waker made here owns no count and is not dropped.
+            let waker = ManuallyDrop::new(unsafe { Waker::new(data, vtable) });
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Wakes every fiber that has started, the youngest first; answers whether there was one.
+pub(crate) fn wake_all() -> bool {
+    local(|local| {
+        let mut node = local.started.get();
+        let some = !node.is_null();
+        while !node.is_null() {
+            // SAFETY: waking only queues runnables, so no node leaves the list meanwhile.
+            let alive = unsafe { &*node };
+            alive.wake();
+            node = alive.next.get();
+        }
+        some
+    })
+    .unwrap_or(false)
+}
+
+/// The number of the fiber that runs now.
+pub(crate) fn current_id() -> Option<FiberId> {
+    local(|local| {
+        let node = local.current.get();
+        // SAFETY: set while the fiber is polled or dropped, and its node lives as long.
+        (!node.is_null()).then(|| unsafe { (*node).id })
+    })
+    .flatten()
+}
+
+/// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
+pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<(FiberId, Task<Ended<F::Output>, Meta>)>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let (home, id) = local(|local| {
+        if !local.takes_fibers() {
+            return None;
+        }
+        Some((local.home()?, FiberId(local.next_id())))
+    })
+    .flatten()?;
+    if let Some(name) = name {
+        remember_name(id, name);
+    }
+    let shell = Shell {
+        node: Node { id, previous: Cell::new(ptr::null()), next: Cell::new(ptr::null()), waker: Cell::new(None) },
+        future: ManuallyDrop::new(future),
+        _pinned: PhantomPinned,
+    };
+    // SAFETY: the future is not `Send`, and is polled and dropped on this thread only: `schedule` sends every
+    // runnable to its home, and the shard drops all its fibers before it ends. The future and its output are
+    // 'static. The schedule function is `Send`, `Sync` and 'static, as is the metadata.
+    let (runnable, task) =
+        unsafe { async_task::Builder::new().metadata(Meta { home }).spawn_unchecked(|_| shell, WithInfo(schedule)) };
+    local(|local| local.push(runnable));
+    Some((id, task))
+}
+
+/// Queues a woken fiber at home, whoever wakes it.
+fn schedule(runnable: Runnable<Meta>, info: ScheduleInfo) {
+    let home = runnable.metadata().home;
+    let mut runnable = Some(runnable);
+    local(|local| {
+        if local.is_home(home)
+            && let Some(runnable) = runnable.take()
+        {
+            local.push_woken(runnable, info.woken_while_running);
+        }
+    });
+    if let Some(runnable) = runnable {
+        home.push(runnable);
+    }
+}
+
+thread_local! {
+    static NAMES: std::cell::RefCell<HashMap<FiberId, Arc<str>>> = std::cell::RefCell::new(HashMap::new());
+}
+
+fn remember_name(id: FiberId, name: &str) {
+    let _ = NAMES.try_with(|names| names.borrow_mut().insert(id, Arc::from(name)));
+}
+
+fn forget_name(id: FiberId) {
+    let _ = NAMES.try_with(|names| {
+        let mut names = names.borrow_mut();
+        if !names.is_empty() {
+            names.remove(&id);
+        }
+    });
+}
+
+/// The name a fiber was started with.
+pub(crate) fn name_of(id: FiberId) -> Option<Arc<str>> {
+    NAMES.try_with(|names| names.borrow().get(&id).cloned()).ok().flatten()
+}
+
+fn describe(id: FiberId) -> String {
+    match name_of(id) {
+        Some(name) => format!("fiber {id} ({name})"),
+        None if id.0 == 0 => "fiber 0 (main)".to_owned(),
+        None => format!("fiber {id}"),
+    }
+}
+
+/// Says on stderr who panicked and with what words.
+fn report(who: &str, payload: &Payload) {
+    eprintln!("wo: {who} panicked: {}", message(payload));
+}
+
+/// The words of a panic, where it carried any.
+pub(crate) fn message(payload: &Payload) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a payload that is no text)")
+}

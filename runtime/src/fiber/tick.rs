@@ -1,0 +1,225 @@
+//! The shard's tick: run what is ready, hand what was queued to the kernel, tell what came back; and when nothing is
+//! ready, wait.
+//!
+//! The whole life of a shard's fibers is in this file: `run` drives ticks until `main` has ended; `stop` cancels
+//! and gives a grace; `unwind` drops every fiber, parked ones included; `drain` waits for the kernel's last word on
+//! every op before the loop may go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::error::{IoError, IoResult, OpKind};
+use crate::fiber::home::Home;
+use crate::fiber::local::{Local, local};
+use crate::fiber::spin::Spin;
+use crate::fiber::task;
+use crate::plane::backend::{Backend, BackendKind};
+use crate::plane::current;
+use crate::plane::time::Instant;
+use crate::plane::{RunStatus, ShardLoop};
+
+/// Fibers polled in one tick when fewer are ready than that and they keep each other going: the kernel and the clock
+/// are looked at in between.
+const POLLS_PER_TICK_MIN: usize = 61;
+
+/// A request to stop the program: from a signal, or from the program itself.
+#[derive(Debug, Default)]
+pub struct StopRequest {
+    /// How often it was asked: the second time ends the grace.
+    asked: AtomicU32,
+    /// The signal that asked; 0 for none.
+    signal: AtomicI32,
+}
+
+impl StopRequest {
+    /// Asks the program to stop. Async-signal-safe; the shard must be woken as well.
+    pub fn ask(&self, signal: i32) {
+        self.signal.store(signal, Ordering::Relaxed);
+        self.asked.fetch_add(1, Ordering::Release);
+    }
+
+    /// The signal that asked last.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+
+    fn times(&self) -> u32 {
+        self.asked.load(Ordering::Acquire)
+    }
+}
+
+/// Why a shard ended without its main fiber's value.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The grace after a stop passed.
+    GracePassed,
+    /// The kernel gave out.
+    Kernel(IoError),
+}
+
+/// A shard's driver on its own thread.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    home: &'static Home,
+    stop: Arc<StopRequest>,
+    grace: Duration,
+    spin: Spin,
+    stopping_until: Option<Instant>,
+}
+
+impl Driver {
+    /// Makes this thread a shard over `event_loop`.
+    pub(crate) fn open(event_loop: ShardLoop, reductions: u32, grace: Duration, stop: Arc<StopRequest>) -> Driver {
+        let home = Home::take(event_loop.waker());
+        let spins = event_loop.caps().backend == BackendKind::Uring;
+        let _none = current::replace(Some(Box::new(event_loop)));
+        local(|local| local.open(home, reductions));
+        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None }
+    }
+
+    /// Ticks until `done`.
+    pub(crate) fn run(&mut self, mut done: impl FnMut() -> bool) -> Result<(), Ending> {
+        loop {
+            self.run_ready();
+            if done() {
+                return Ok(());
+            }
+            self.take_inbox();
+            self.heed_stop()?;
+            if ready() { self.look_at_kernel() } else { self.wait_for_kernel() }.map_err(Ending::Kernel)?;
+        }
+    }
+
+    /// Runs the fibers that are ready, each once, and when they are few and wake each other, some more.
+    fn run_ready(&mut self) {
+        local(|local| {
+            let mut polls_left = local.ready().max(POLLS_PER_TICK_MIN);
+            while polls_left > 0
+                && let Some(runnable) = local.pop()
+            {
+                local.run(runnable);
+                polls_left -= 1;
+            }
+        });
+    }
+
+    /// Takes in the fibers that other threads woke.
+    fn take_inbox(&mut self) {
+        while let Some(runnable) = self.home.pop() {
+            local(|local| local.push(runnable));
+        }
+    }
+
+    /// With fibers ready: submits and tells what has come, without waiting.
+    fn look_at_kernel(&mut self) -> IoResult<()> {
+        on_loop(|event_loop| {
+            if event_loop.wants_kernel() {
+                event_loop.flush()?;
+                event_loop.dispatch();
+            } else if event_loop.next_timer().is_some() {
+                event_loop.dispatch();
+            }
+            Ok(())
+        })
+    }
+
+    /// With nothing ready: submits, looks around for a moment, then sleeps until a completion, a timer, or a wake.
+    fn wait_for_kernel(&mut self) -> IoResult<()> {
+        let told = on_loop(|event_loop| {
+            event_loop.flush()?;
+            Ok(event_loop.dispatch())
+        })?;
+        if told > 0 {
+            return Ok(());
+        }
+        let home = self.home;
+        let spin = &mut self.spin;
+        let found = on_loop(|event_loop| Ok(spin.look(|| event_loop.has_completions() || !home.is_empty())))?;
+        if !found && home.announce_sleep() {
+            let until = self.stopping_until;
+            let slept_from = self.spin.is_enabled().then(std::time::Instant::now);
+            // A stop asked for after `heed_stop` looked has rung the waker, which ends this wait at once.
+            let slept = on_loop(|event_loop| event_loop.enter(until));
+            home.awake();
+            slept?;
+            if let Some(from) = slept_from {
+                self.spin.slept(from.elapsed());
+            }
+        } else if found {
+            on_loop(ShardLoop::flush)?;
+        }
+        on_loop(|event_loop| Ok(event_loop.dispatch()))?;
+        Ok(())
+    }
+
+    /// Begins the stop when it was asked for; ends the grace when it was asked for again, or has passed.
+    fn heed_stop(&mut self) -> Result<(), Ending> {
+        let times = self.stop.times();
+        if times == 0 {
+            return Ok(());
+        }
+        let now = on_loop(|event_loop| Ok(event_loop.backend().now())).map_err(Ending::Kernel)?;
+        match self.stopping_until {
+            None => {
+                self.stopping_until = Some(now + self.grace);
+                local(Local::set_stopping);
+                task::wake_all();
+            }
+            Some(until) if now >= until || times > 1 => return Err(Ending::GracePassed),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Drops every fiber, parked ones included; their destructors run here, at home.
+    pub(crate) fn unwind(&mut self) {
+        local(Local::refuse_fibers);
+        loop {
+            while let Some(runnable) = local(Local::pop).flatten().or_else(|| self.home.pop()) {
+                drop(runnable);
+            }
+            // Every parked fiber is queued by waking it. One that another thread is waking right now arrives in the
+            // inbox a moment later.
+            if !task::wake_all() {
+                break;
+            }
+            if local(Local::ready) == Some(0) && self.home.is_empty() {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Waits for the last word on every op, and ends the loop. Past the grace the loop and all that its ops point
+    /// at are leaked, and the kinds of the ops that are stuck are answered.
+    pub(crate) fn drain(self) -> Result<(), Vec<OpKind>> {
+        let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
+        local(Local::close);
+        self.home.give_back();
+        let until = event_loop.backend().now() + self.grace;
+        while event_loop.in_flight() > 0 {
+            let left = until.since(event_loop.backend().now());
+            if left.is_zero() {
+                break;
+            }
+            match event_loop.run_once(left) {
+                Ok(RunStatus::Drained) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        (*event_loop).close().map_err(|stuck| {
+            let kinds = stuck.pending();
+            // The kernel may still write to what these ops point at: leaked for good, never freed.
+            std::mem::forget(stuck);
+            kinds
+        })
+    }
+}
+
+fn ready() -> bool {
+    local(|local| local.ready() > 0).unwrap_or(false)
+}
+
+fn on_loop<R>(call: impl FnOnce(&mut ShardLoop) -> IoResult<R>) -> IoResult<R> {
+    current::with_loop(OpKind::Wait, call)
+}

@@ -1,0 +1,305 @@
+//! Building a program's runtime and running it to its end.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::{Arc, Once};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::error::{IoError, OpKind, Stage, errno};
+use crate::fiber::tick::{Driver, Ending};
+use crate::fiber::{self, IntoFiber, Payload, StopRequest};
+use crate::os::signals::StopSignals;
+use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
+use crate::plane::{LoopConfig, ShardLoop};
+use crate::shard::env::{Environment, EnvironmentError};
+
+/// Reductions of one turn, unless told otherwise.
+const REDUCTIONS: u32 = 4000;
+
+/// How long a stopping program may take to clean up, unless told otherwise.
+const GRACE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// What a running shard knows of itself.
+#[derive(Clone)]
+struct Running {
+    caps: Rc<Caps>,
+    stop: Arc<StopRequest>,
+    waker: crate::plane::backend::Waker,
+}
+
+/// Sets a runtime up and runs a program in it.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::shard::Builder;
+///
+/// let answer = Builder::new().run(|| async {
+///     fiber::yield_now().await?;
+///     Ok::<_, wo_runtime::error::IoError>(42)
+/// })??;
+/// assert_eq!(answer, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    io: Selection,
+    shards: usize,
+    reductions: u32,
+    grace: Duration,
+    stop_signals: bool,
+    backend: BackendConfig,
+    op_slots_max: Option<usize>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    /// The defaults: io_uring where the kernel gives it and epoll elsewhere, 4000 reductions a turn, five seconds of
+    /// grace, signals left alone. The environment is not read; see [`env`](Builder::env).
+    pub fn new() -> Builder {
+        Builder {
+            io: Selection::Auto,
+            shards: 1,
+            reductions: REDUCTIONS,
+            grace: GRACE,
+            stop_signals: false,
+            backend: BackendConfig::default(),
+            op_slots_max: None,
+        }
+    }
+
+    /// Which kernel to run on.
+    #[must_use]
+    pub fn io(mut self, selection: Selection) -> Builder {
+        self.io = selection;
+        self
+    }
+
+    /// The number of shards. Programs run on one shard for now, whatever is asked.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Builder {
+        self.shards = shards.max(1);
+        self
+    }
+
+    /// The seed of a simulated world.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.backend.seed = seed;
+        self
+    }
+
+    /// How many loop turns and verbs a fiber gets before the next one runs; at least 1.
+    #[must_use]
+    pub fn reductions(mut self, reductions: u32) -> Builder {
+        self.reductions = reductions.max(1);
+        self
+    }
+
+    /// How long a stopping program may take to clean up, and how long the kernel's last words are waited for.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Builder {
+        self.grace = grace;
+        self
+    }
+
+    /// Whether SIGTERM and SIGINT stop the program, with the grace.
+    #[must_use]
+    pub fn stop_signals(mut self, heed: bool) -> Builder {
+        self.stop_signals = heed;
+        self
+    }
+
+    /// The kernel's set-up in detail. Its seed replaces the one set before.
+    #[must_use]
+    pub fn backend_config(mut self, config: BackendConfig) -> Builder {
+        self.backend = config;
+        self
+    }
+
+    /// The most ops in flight at once; past it verbs answer ENOBUFS. Without a limit, as many as memory holds.
+    #[must_use]
+    pub fn op_slots_max(mut self, slots: usize) -> Builder {
+        self.op_slots_max = Some(slots);
+        self
+    }
+
+    /// Lets the `WO_*` variables override what was set so far.
+    ///
+    /// # Errors
+    ///
+    /// A variable whose value was not understood.
+    pub fn env(self) -> Result<Builder, EnvironmentError> {
+        Ok(self.environment(&Environment::read()?))
+    }
+
+    /// Lets an environment that was read before override what was set so far.
+    #[must_use]
+    pub fn environment(mut self, environment: &Environment) -> Builder {
+        self.io = environment.io.unwrap_or(self.io);
+        self.shards = environment.shards.unwrap_or(self.shards);
+        self.reductions = environment.reductions.unwrap_or(self.reductions);
+        self.backend.seed = environment.seed.unwrap_or(self.backend.seed);
+        self
+    }
+
+    /// Runs `body` as fiber 0 on this thread, to its end. Then every other fiber is unwound, parked ones included,
+    /// and the kernel's last word on every op is waited for.
+    ///
+    /// # Errors
+    ///
+    /// See [`RunError`]. A shard that runs on this thread already is a set-up error: EBUSY.
+    pub fn run<B: IntoFiber>(self, body: B) -> Result<B::Output, RunError> {
+        if RUNNING.with_borrow(Option::is_some) {
+            return Err(RunError::Setup(
+                IoError::new(errno::EBUSY, OpKind::Setup, Stage::Setup)
+                    .with_context("a shard runs on this thread already; start a fiber in it instead"),
+            ));
+        }
+        let backend = AnyBackend::select(self.io, &self.backend).map_err(RunError::Setup)?;
+        let config = LoopConfig { backend: self.backend, op_slots_max: self.op_slots_max };
+        let event_loop = ShardLoop::over(backend, &config);
+        let running = Running {
+            caps: Rc::new(event_loop.caps().clone()),
+            stop: Arc::new(StopRequest::default()),
+            waker: event_loop.waker(),
+        };
+        if self.io == Selection::Auto {
+            say_fallback_once(&running.caps);
+        }
+        let _signals = if self.stop_signals {
+            Some(StopSignals::heed(&running.stop, &running.waker).map_err(RunError::Setup)?)
+        } else {
+            None
+        };
+        let stop = Arc::clone(&running.stop);
+        RUNNING.set(Some(running));
+        let driver = Driver::open(event_loop, self.reductions, self.grace, Arc::clone(&stop));
+        let ended = drive(driver, body);
+        RUNNING.set(None);
+        match ended {
+            Err(RunError::Stopped { .. }) => Err(RunError::Stopped { signal: stop.signal() }),
+            ended => ended,
+        }
+    }
+}
+
+/// Drives a shard from its main fiber's start to the kernel's last word.
+fn drive<B: IntoFiber>(mut driver: Driver, body: B) -> Result<B::Output, RunError> {
+    let Some((_, main)) = fiber::start(None, body.into_fiber()) else {
+        unreachable!("a shard that has just been opened takes fibers");
+    };
+    let run = driver.run(|| main.is_finished());
+    let main = match run {
+        Ok(()) => {
+            let mut main = std::pin::pin!(main.fallible());
+            match main.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                std::task::Poll::Ready(Some(ended)) => ended.into_inner().map_err(RunError::Panicked),
+                _ => unreachable!("a finished fiber has its result"),
+            }
+        }
+        Err(ending) => {
+            main.detach();
+            Err(match ending {
+                Ending::GracePassed => RunError::Stopped { signal: None },
+                Ending::Kernel(error) => RunError::Kernel(error),
+            })
+        }
+    };
+    driver.unwind();
+    match driver.drain() {
+        Ok(()) => main,
+        Err(ops) => match main {
+            Err(error @ (RunError::Panicked(_) | RunError::Kernel(_))) => Err(error),
+            _ => Err(RunError::Stuck { ops }),
+        },
+    }
+}
+
+fn say_fallback_once(caps: &Caps) {
+    static SAID: Once = Once::new();
+    if caps.backend == BackendKind::Epoll
+        && let Some(step) = caps.steps.last()
+    {
+        SAID.call_once(|| eprintln!("wo: running on epoll, because io_uring is refused: {}", step.error));
+    }
+}
+
+/// What this shard's kernel can do, and which steps of its set-up were refused; none outside a shard.
+pub fn backend() -> Option<Caps> {
+    RUNNING.with_borrow(|running| running.as_ref().map(|running| (*running.caps).clone()))
+}
+
+/// Stops the program: every verb of every fiber answers ECANCELED from now on, and what has not ended within the
+/// grace is dropped. Called a second time, the grace ends at once. Outside a shard it does nothing.
+pub fn stop() {
+    RUNNING.with_borrow(|running| {
+        if let Some(running) = running {
+            running.stop.ask(0);
+            running.waker.wake();
+        }
+    });
+}
+
+/// Why a program's run gave no value.
+#[non_exhaustive]
+pub enum RunError {
+    /// The runtime could not be set up.
+    Setup(IoError),
+    /// The program was stopped, and its main fiber did not end within the grace.
+    Stopped {
+        /// The signal that asked; none when the program asked itself.
+        signal: Option<i32>,
+    },
+    /// The main fiber panicked, with this payload.
+    Panicked(Payload),
+    /// These ops were still with the kernel after the grace. What they point at is leaked, not freed.
+    Stuck {
+        /// The kinds of the ops.
+        ops: Vec<OpKind>,
+    },
+    /// The kernel gave out under the loop, or a simulated world has nothing left that could wake a fiber.
+    Kernel(IoError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Setup(error) | RunError::Kernel(error) => error.fmt(f),
+            RunError::Stopped { signal: Some(signal) } => {
+                write!(f, "stopped by signal {signal}; the main fiber did not end within the grace")
+            }
+            RunError::Stopped { signal: None } => f.write_str("stopped; the main fiber did not end within the grace"),
+            RunError::Panicked(payload) => write!(f, "the main fiber panicked: {}", fiber::panic_message(payload)),
+            RunError::Stuck { ops } => {
+                let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+                write!(
+                    f,
+                    "{} op(s) still with the kernel after the grace, their memory is leaked: {}",
+                    ops.len(),
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunError({self})")
+    }
+}
+
+impl std::error::Error for RunError {}

@@ -1,0 +1,11 @@
+//! Shards: one thread, one loop, and the fibers on it; how they are set up, run and shut down.
+
+mod builder;
+mod env;
+mod main;
+
+pub use builder::{Builder, RunError, backend, stop};
+pub use env::{Environment, EnvironmentError};
+pub use main::{MainOptions, run_main};
+
+pub use crate::fiber::StopRequest;
