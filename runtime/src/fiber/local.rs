@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use async_task::Runnable;
@@ -16,10 +17,12 @@ use crate::fiber::task::{Meta, Node};
 /// Hand-overs in a row through the slot before the queue has its turn.
 const HANDOVERS_MAX: u32 = 16;
 
+/// One per thread. It has no destructor, so that looking at it is one address and no check; a shard that ends leaves
+/// nothing in it.
 pub(crate) struct Local {
     home: Cell<Option<&'static Home>>,
-    queue: RefCell<VecDeque<Runnable<Meta>>>,
-    handed_over: Cell<Option<Runnable<Meta>>>,
+    queue: ManuallyDrop<RefCell<VecDeque<Runnable<Meta>>>>,
+    handed_over: ManuallyDrop<Cell<Option<Runnable<Meta>>>>,
     handovers_left: Cell<u32>,
     in_fiber: Cell<bool>,
     /// Reductions left in this turn.
@@ -30,7 +33,7 @@ pub(crate) struct Local {
     stopping: Cell<bool>,
     /// The shard has ended: new fibers are dropped at once.
     closed: Cell<bool>,
-    /// The fiber that runs now.
+    /// The fiber that is polled or dropped now, or was last.
     pub(crate) current: Cell<*const Node>,
     /// The first of the fibers that have started and not ended.
     pub(crate) started: Cell<*const Node>,
@@ -41,8 +44,8 @@ thread_local! {
     static LOCAL: Local = const {
         Local {
             home: Cell::new(None),
-            queue: RefCell::new(VecDeque::new()),
-            handed_over: Cell::new(None),
+            queue: ManuallyDrop::new(RefCell::new(VecDeque::new())),
+            handed_over: ManuallyDrop::new(Cell::new(None)),
             handovers_left: Cell::new(HANDOVERS_MAX),
             in_fiber: Cell::new(false),
             budget: Cell::new(u32::MAX),
@@ -56,9 +59,10 @@ thread_local! {
     };
 }
 
-/// Looks at this thread's shard; none while the thread is going down.
-pub(crate) fn local<R>(look: impl FnOnce(&Local) -> R) -> Option<R> {
-    LOCAL.try_with(look).ok()
+/// Looks at this thread's shard.
+#[inline]
+pub(crate) fn local<R>(look: impl FnOnce(&Local) -> R) -> R {
+    LOCAL.with(look)
 }
 
 /// Counts one reduction. True when the turn is over and the fiber should yield.
@@ -67,7 +71,7 @@ pub(crate) fn local<R>(look: impl FnOnce(&Local) -> R) -> Option<R> {
 #[doc(hidden)]
 #[inline]
 pub fn spend() -> bool {
-    LOCAL.with(|local| {
+    local(|local| {
         let left = local.budget.get();
         if left <= 1 {
             return true;
@@ -90,6 +94,8 @@ impl Local {
     /// Closes it: no fiber is left.
     pub(crate) fn close(&self) {
         debug_assert!(self.started.get().is_null(), "a shard ends after its fibers");
+        debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
+        *self.queue.borrow_mut() = VecDeque::new();
         self.home.set(None);
         self.budget.set(u32::MAX);
         self.reductions.set(u32::MAX);
@@ -158,6 +164,7 @@ impl Local {
         self.in_fiber.set(true);
         runnable.run();
         self.in_fiber.set(false);
+        self.current.set(ptr::null());
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -171,10 +178,10 @@ impl Local {
 
 /// Whether the fiber that asks has been cancelled.
 pub(crate) fn is_cancelled() -> bool {
-    LOCAL.with(Local::is_stopping)
+    local(Local::is_stopping)
 }
 
 /// Whether no other fiber is ready to run, so that trying an op at once costs nobody a batch.
 pub(crate) fn is_quiet() -> bool {
-    LOCAL.with(|local| local.ready() == 0)
+    local(|local| local.ready() == 0)
 }

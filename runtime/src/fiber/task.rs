@@ -61,6 +61,7 @@ pub(crate) struct Meta {
 /// A fiber's place in the list of started fibers.
 pub(crate) struct Node {
     id: FiberId,
+    named: bool,
     previous: Cell<*const Node>,
     next: Cell<*const Node>,
     /// The parts of the task's waker, without a count of their own; none before the first poll.
@@ -112,15 +113,12 @@ impl<F: Future> Future for Shell<F> {
         if this.node.waker.get().is_none() {
             this.node.enter_list(cx.waker());
         }
-        let before = local(|local| local.current.replace(&raw const this.node));
+        local(|local| local.current.set(&raw const this.node));
         let body = &mut this.future;
         let polled = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the body is pinned because the shell is.
             unsafe { Pin::new_unchecked(&mut **body) }.poll(cx)
         }));
-        if let Some(before) = before {
-            local(|local| local.current.set(before));
-        }
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(Quiet::new(Ok(value))),
@@ -138,18 +136,19 @@ impl<F> Drop for Shell<F> {
         if node.waker.get().is_some() {
             node.leave_list();
         }
+        // A fiber that is dropped by another one's hand is current meanwhile.
         let before = local(|local| local.current.replace(&raw const self.node));
         let body = &mut self.future;
         // SAFETY: the body is dropped once, here, where it was pinned.
         let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(body) }));
-        if let Some(before) = before {
-            local(|local| local.current.set(before));
-        }
+        local(|local| local.current.set(before));
         if let Err(payload) = dropped {
             report(&format!("{}, in a destructor,", describe(self.node.id)), &payload);
             std::mem::forget(payload);
         }
-        forget_name(self.node.id);
+        if self.node.named {
+            forget_name(self.node.id);
+        }
     }
 }
 
@@ -208,7 +207,6 @@ pub(crate) fn wake_all() -> bool {
         }
         some
     })
-    .unwrap_or(false)
 }
 
 /// The number of the fiber that runs now.
@@ -218,7 +216,6 @@ pub(crate) fn current_id() -> Option<FiberId> {
         // SAFETY: set while the fiber is polled or dropped, and its node lives as long.
         (!node.is_null()).then(|| unsafe { (*node).id })
     })
-    .flatten()
 }
 
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
@@ -232,13 +229,18 @@ where
             return None;
         }
         Some((local.home()?, FiberId(local.next_id())))
-    })
-    .flatten()?;
+    })?;
     if let Some(name) = name {
         remember_name(id, name);
     }
     let shell = Shell {
-        node: Node { id, previous: Cell::new(ptr::null()), next: Cell::new(ptr::null()), waker: Cell::new(None) },
+        node: Node {
+            id,
+            named: name.is_some(),
+            previous: Cell::new(ptr::null()),
+            next: Cell::new(ptr::null()),
+            waker: Cell::new(None),
+        },
         future: ManuallyDrop::new(future),
         _pinned: PhantomPinned,
     };
@@ -254,17 +256,13 @@ where
 /// Queues a woken fiber at home, whoever wakes it.
 fn schedule(runnable: Runnable<Meta>, info: ScheduleInfo) {
     let home = runnable.metadata().home;
-    let mut runnable = Some(runnable);
     local(|local| {
-        if local.is_home(home)
-            && let Some(runnable) = runnable.take()
-        {
+        if local.is_home(home) {
             local.push_woken(runnable, info.woken_while_running);
+        } else {
+            home.push(runnable);
         }
     });
-    if let Some(runnable) = runnable {
-        home.push(runnable);
-    }
 }
 
 thread_local! {
@@ -276,12 +274,7 @@ fn remember_name(id: FiberId, name: &str) {
 }
 
 fn forget_name(id: FiberId) {
-    let _ = NAMES.try_with(|names| {
-        let mut names = names.borrow_mut();
-        if !names.is_empty() {
-            names.remove(&id);
-        }
-    });
+    let _ = NAMES.try_with(|names| names.borrow_mut().remove(&id));
 }
 
 /// The name a fiber was started with.

@@ -176,7 +176,7 @@ impl Driver {
     pub(crate) fn unwind(&mut self) {
         local(Local::refuse_fibers);
         loop {
-            while let Some(runnable) = local(Local::pop).flatten().or_else(|| self.home.pop()) {
+            while let Some(runnable) = local(Local::pop).or_else(|| self.home.pop()) {
                 drop(runnable);
             }
             // Every parked fiber is queued by waking it. One that another thread is waking right now arrives in the
@@ -184,7 +184,7 @@ impl Driver {
             if !task::wake_all() {
                 break;
             }
-            if local(Local::ready) == Some(0) && self.home.is_empty() {
+            if local(Local::ready) == 0 && self.home.is_empty() {
                 std::hint::spin_loop();
             }
         }
@@ -217,7 +217,7 @@ impl Driver {
 }
 
 fn ready() -> bool {
-    local(|local| local.ready() > 0).unwrap_or(false)
+    local(|local| local.ready() > 0)
 }
 
 fn on_loop<R>(call: impl FnOnce(&mut ShardLoop) -> IoResult<R>) -> IoResult<R> {

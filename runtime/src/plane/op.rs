@@ -85,6 +85,7 @@ pub const NO_OFFSET: u64 = u64::MAX;
 ///
 /// Pointers stay valid until the terminal completion of the token it was submitted with; see the module's text.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant's text names its fields")]
 pub enum RawOp {
     /// Completes with 0.
     Nop,
