@@ -16,8 +16,8 @@ const RUNTIME_LAYERS: &[(&str, &[&str])] = &[
     ("scope", &["error"]),
     ("fiber", &["error", "plane", "scope"]),
     ("os", &["error", "plane", "scope", "fiber"]),
-    ("shard", &["error", "plane", "scope", "fiber"]),
-    ("actor", &["error", "plane", "scope", "fiber", "shard"]),
+    ("shard", &["error", "plane", "scope", "fiber", "os"]),
+    ("actor", &["error", "plane", "scope", "fiber", "os", "shard"]),
 ];
 
 /// What the sockets' crate may name of the runtime.
@@ -33,8 +33,8 @@ const BEYOND_THE_SIMULATOR: &[&str] =
 /// Where `unsafe` may stand.
 const MAY_BE_UNSAFE: &[&str] =
     &["runtime/src/plane/", "runtime/src/fiber/task", "runtime/src/actor/mailbox", "runtime/src/os/signal"];
-/// Where the real clock is read.
-const CLOCK_SIDE: &[&str] = &["runtime/src/plane/backend/", "runtime/src/plane/time.rs"];
+/// Where the real clock is read: the backends, and the look before a sleep, which a simulated world does without.
+const CLOCK_SIDE: &[&str] = &["runtime/src/plane/backend/", "runtime/src/plane/time.rs", "runtime/src/fiber/spin.rs"];
 /// The source of what users link.
 const LIBRARIES: &[&str] = &["src/", "runtime/src/", "net/src/", "db/src/"];
 

@@ -46,6 +46,11 @@ impl Spin {
         }
     }
 
+    /// A sleep begins; none when its length does not matter.
+    pub(crate) fn sleep_begins(&self) -> Option<Instant> {
+        self.enabled.then(Instant::now)
+    }
+
     /// A sleep of this length followed a look in vain.
     pub(crate) fn slept(&mut self, span: Duration) {
         if span <= CEILING + WAKE_COST {
@@ -56,11 +61,6 @@ impl Spin {
                 self.look = Duration::ZERO;
             }
         }
-    }
-
-    /// Whether sleeps are worth measuring.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled
     }
 }
 

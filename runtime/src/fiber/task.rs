@@ -10,7 +10,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
@@ -266,7 +266,7 @@ fn schedule(runnable: Runnable<Meta>, info: ScheduleInfo) {
 }
 
 thread_local! {
-    static NAMES: std::cell::RefCell<HashMap<FiberId, Arc<str>>> = std::cell::RefCell::new(HashMap::new());
+    static NAMES: std::cell::RefCell<BTreeMap<FiberId, Arc<str>>> = const { std::cell::RefCell::new(BTreeMap::new()) };
 }
 
 fn remember_name(id: FiberId, name: &str) {

@@ -138,7 +138,7 @@ impl Driver {
         let found = on_loop(|event_loop| Ok(spin.look(|| event_loop.has_completions() || !home.is_empty())))?;
         if !found && home.announce_sleep() {
             let until = self.stopping_until;
-            let slept_from = self.spin.is_enabled().then(std::time::Instant::now);
+            let slept_from = self.spin.sleep_begins();
             // A stop asked for after `heed_stop` looked has rung the waker, which ends this wait at once.
             let slept = on_loop(|event_loop| event_loop.enter(until));
             home.awake();
