@@ -31,6 +31,7 @@ pub mod operand;
 pub mod os;
 pub mod poll;
 mod pool;
+mod process;
 pub mod sim;
 mod socket;
 #[cfg(target_os = "linux")]

@@ -47,6 +47,13 @@ pub(crate) fn stop_listening(raw: RawDescriptor) {
     unsafe { libc::shutdown(raw, libc::SHUT_RDWR) };
 }
 
+/// Takes all rings out of an event descriptor; never waits.
+pub(crate) fn silence(event: RawDescriptor) {
+    let mut count = [0u8; 8];
+    // SAFETY: the read writes eight bytes of a live array. Without a ring it answers EAGAIN, which is as good.
+    unsafe { libc::read(event, count.as_mut_ptr().cast(), count.len()) };
+}
+
 /// The calling thread's last system error.
 pub(crate) fn last(op: OpKind, stage: Stage) -> IoError {
     IoError::new(std::io::Error::last_os_error().raw_os_error().unwrap_or(0), op, stage)

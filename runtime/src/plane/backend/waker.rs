@@ -50,9 +50,17 @@ impl Waker {
         self.0.rung.load(Ordering::SeqCst)
     }
 
-    /// The loop has woken: the next ring writes again.
+    /// The loop has woken: the next ring writes again. Whatever the rings before announced is visible afterwards,
+    /// which takes reading their flag, not only clearing it.
     pub(crate) fn acknowledge(&self) {
-        self.0.rung.store(false, Ordering::SeqCst);
+        self.0.rung.swap(false, Ordering::SeqCst);
+    }
+
+    /// Takes the rings so far out of the event descriptor, for a loop that polls it anew for each.
+    pub(crate) fn drain(&self) {
+        if let Some(event) = self.0.event {
+            os::silence(event);
+        }
     }
 
     /// The descriptor that becomes readable when rung. It is never read: each ring is one more edge.

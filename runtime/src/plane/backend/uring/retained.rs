@@ -1,0 +1,306 @@
+//! Ops whose raw completion is not yet the answer: the backend keeps a copy of each and looks twice.
+//!
+//! A poll's events become readiness bits. A transfer at a descriptor's own position, or an accept, may meet a
+//! descriptor that somebody else made non-blocking; where the kernel then answers `EAGAIN`, the op waits for
+//! readiness by a poll of its own and is submitted again, so that nobody above ever sees `EAGAIN`. An op is either
+//! with the kernel, itself or as its poll, or held here until the queue has room. A cancel is remembered, because it
+//! may arrive between two of these stations: then the op ends with `ECANCELED` at the next one.
+//!
+//! Their words carry [`MARK`], so that all other completions pay one test of a bit.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use io_uring::squeue;
+
+use crate::error::errno;
+use crate::plane::backend::uring::lower::{Lowered, Lowering, lower, poll, readiness};
+use crate::plane::op::{RawOp, Readiness};
+use crate::plane::token::Token;
+
+/// The bit of a completion's word that says "not for the loop as it stands". No class of token uses it.
+pub(super) const MARK: u64 = 1 << 63;
+
+/// What a raw completion of a retained op comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The loop may see it.
+    Deliver(i32),
+    /// The op goes on; it wants to be [submitted](RetainedOps::next_held) again.
+    Held,
+}
+
+/// Where a cancel finds its op.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Whereabouts {
+    /// Not a retained op.
+    Elsewhere,
+    /// With the kernel, under its marked word.
+    Kernel(u64),
+    /// Here; it ends without the kernel.
+    Held,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Station {
+    /// The op itself is with the kernel.
+    Submitted,
+    /// A poll for it is with the kernel.
+    Polling,
+    /// Here, to be submitted next.
+    HeldOp,
+    /// Here, its poll to be submitted next.
+    HeldPoll,
+}
+
+#[derive(Debug)]
+struct Retained {
+    op: RawOp,
+    station: Station,
+    cancelled: bool,
+}
+
+/// What to do with a held op.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Submit this.
+    Entry(squeue::Entry),
+    /// It was cancelled meanwhile: this is its last word.
+    Ended(i32),
+}
+
+/// The retained ops of one ring.
+#[derive(Debug, Default)]
+pub(super) struct RetainedOps {
+    ops: HashMap<u64, Retained, BuildHasherDefault<WordHasher>>,
+    held: VecDeque<u64>,
+}
+
+impl RetainedOps {
+    /// Keeps `op`, which is about to be submitted, and answers the word to submit it with.
+    pub(super) fn keep(&mut self, token: Token, op: RawOp) -> u64 {
+        let twin = self.ops.insert(token.raw(), Retained { op, station: Station::Submitted, cancelled: false });
+        debug_assert!(twin.is_none(), "{token:?} is in flight twice");
+        token.raw() | MARK
+    }
+
+    /// A raw completion of the op arrived; `more` says that it is not the last.
+    pub(super) fn completed(&mut self, token: Token, res: i32, more: bool) -> Outcome {
+        let Some(kept) = self.ops.get_mut(&token.raw()) else { return Outcome::Deliver(res) };
+        if more {
+            return Outcome::Deliver(res);
+        }
+        let answer = match (kept.station, res) {
+            (Station::Submitted, res) if res >= 0 => match kept.op {
+                RawOp::Poll { .. } => readiness(res).to_bits(),
+                _ => res,
+            },
+            _ if kept.cancelled && (res >= 0 || matches!(-res, errno::EAGAIN | errno::EINTR)) => -errno::ECANCELED,
+            (Station::Submitted, res) if res == -errno::EAGAIN && wanted(&kept.op).is_some() => {
+                kept.station = Station::HeldPoll;
+                self.held.push_back(token.raw());
+                return Outcome::Held;
+            }
+            (Station::Submitted, res) if res != -errno::EINTR => res,
+            (Station::Polling, res) if res < 0 && res != -errno::EINTR => res,
+            _ => {
+                kept.station = Station::HeldOp;
+                self.held.push_back(token.raw());
+                return Outcome::Held;
+            }
+        };
+        self.ops.remove(&token.raw());
+        Outcome::Deliver(answer)
+    }
+
+    /// Remembers that the op is to end, and says where it is.
+    pub(super) fn cancel(&mut self, token: Token) -> Whereabouts {
+        if self.ops.is_empty() {
+            return Whereabouts::Elsewhere;
+        }
+        let Some(kept) = self.ops.get_mut(&token.raw()) else { return Whereabouts::Elsewhere };
+        kept.cancelled = true;
+        match kept.station {
+            Station::Submitted | Station::Polling => Whereabouts::Kernel(token.raw() | MARK),
+            Station::HeldOp | Station::HeldPoll => Whereabouts::Held,
+        }
+    }
+
+    /// Whether something waits here to be submitted.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Takes the next held op out; an entry it answers must be submitted.
+    pub(super) fn next_held(&mut self, how: &Lowering) -> Option<(Token, Next)> {
+        let word = self.held.pop_front()?;
+        let token = Token::from_raw(word);
+        let Some(kept) = self.ops.get_mut(&word) else {
+            debug_assert!(false, "{token:?} is held and not kept");
+            return None;
+        };
+        if kept.cancelled {
+            self.ops.remove(&word);
+            return Some((token, Next::Ended(-errno::ECANCELED)));
+        }
+        let entry = match (kept.station, wanted(&kept.op)) {
+            (Station::HeldPoll, Some((fd, readiness))) => {
+                kept.station = Station::Polling;
+                poll(fd, readiness)
+            }
+            _ => {
+                kept.station = Station::Submitted;
+                // SAFETY: the op has not ended, so its operands are valid, as whoever submitted it promised.
+                match unsafe { lower(&kept.op, how) } {
+                    Lowered::Entry(entry) | Lowered::Retained(entry) => entry,
+                    Lowered::Pool | Lowered::Refused(_) => {
+                        debug_assert!(false, "{:?} was lowered to an entry before", kept.op);
+                        self.ops.remove(&word);
+                        return Some((token, Next::Ended(-errno::EOPNOTSUPP)));
+                    }
+                }
+            }
+        };
+        Some((token, Next::Entry(entry.user_data(word | MARK))))
+    }
+}
+
+/// The readiness that lets the op go on after `EAGAIN`.
+fn wanted(op: &RawOp) -> Option<(i32, Readiness)> {
+    match *op {
+        RawOp::Read { fd, .. } | RawOp::ReadVectored { fd, .. } | RawOp::Accept { fd, .. } => {
+            Some((fd, Readiness::READABLE))
+        }
+        RawOp::Write { fd, .. } | RawOp::WriteVectored { fd, .. } => Some((fd, Readiness::WRITABLE)),
+        _ => None,
+    }
+}
+
+/// Tokens are spread by a multiplication: they are ours, so nobody can choose them to collide.
+#[derive(Debug, Default)]
+pub(super) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        // The multiplication mixes upwards, and the table takes its place from the low bits.
+        self.0.rotate_left(32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plane::backend::caps::OpSet;
+    use crate::plane::op::{NO_OFFSET, RawSlice};
+    use crate::plane::token::Class;
+
+    const HOW: Lowering = Lowering { native: OpSet::ALL, multishot_accept: true, write_flags: 0 };
+
+    fn token() -> Token {
+        Token::new(Class::User, 3, 7)
+    }
+
+    fn read() -> RawOp {
+        let buf = RawSlice { ptr: std::ptr::dangling_mut(), len: 1, fixed: RawSlice::NOT_FIXED };
+        RawOp::Read { fd: 0, buf, offset: NO_OFFSET }
+    }
+
+    fn kept(op: RawOp) -> RetainedOps {
+        let mut ops = RetainedOps::default();
+        assert_eq!(ops.keep(token(), op), token().raw() | MARK);
+        ops
+    }
+
+    /// The opcode a held op goes on with.
+    fn goes_on(ops: &mut RetainedOps) -> u32 {
+        match ops.next_held(&HOW) {
+            Some((of, Next::Entry(entry))) => {
+                assert_eq!((of, entry.get_user_data()), (token(), token().raw() | MARK));
+                entry.get_opcode()
+            }
+            other => panic!("expected an entry, found {other:?}"),
+        }
+    }
+
+    fn assert_empty(mut ops: RetainedOps) {
+        assert!(!ops.has_held());
+        assert_eq!(ops.cancel(token()), Whereabouts::Elsewhere);
+    }
+
+    #[test]
+    fn eagain_waits_for_readiness_and_tries_again() {
+        let mut ops = kept(read());
+        assert_eq!(ops.completed(token(), -errno::EAGAIN, false), Outcome::Held);
+        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::PollAdd::CODE));
+        assert_eq!(ops.completed(token(), libc::POLLIN.into(), false), Outcome::Held);
+        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+        assert_eq!(ops.completed(token(), 1, false), Outcome::Deliver(1));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn interruption_tries_again_at_once() {
+        let mut ops = kept(read());
+        assert_eq!(ops.completed(token(), -errno::EINTR, false), Outcome::Held);
+        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+        assert_eq!(ops.completed(token(), -errno::EIO, false), Outcome::Deliver(-errno::EIO));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn cancel_ends_the_op_at_every_station() {
+        // With the kernel, and the kernel was interrupted by it.
+        let mut ops = kept(read());
+        assert_eq!(ops.cancel(token()), Whereabouts::Kernel(token().raw() | MARK));
+        assert_eq!(ops.completed(token(), -errno::EINTR, false), Outcome::Deliver(-errno::ECANCELED));
+        assert_empty(ops);
+
+        // With the kernel, and the bytes came first.
+        let mut ops = kept(read());
+        ops.cancel(token());
+        assert_eq!(ops.completed(token(), 1, false), Outcome::Deliver(1));
+        assert_empty(ops);
+
+        // Held before its poll.
+        let mut ops = kept(read());
+        ops.completed(token(), -errno::EAGAIN, false);
+        assert_eq!(ops.cancel(token()), Whereabouts::Held);
+        assert!(matches!(ops.next_held(&HOW), Some((_, Next::Ended(res))) if res == -errno::ECANCELED));
+        assert_empty(ops);
+
+        // As its poll, which found readiness before the cancel found the poll.
+        let mut ops = kept(read());
+        ops.completed(token(), -errno::EAGAIN, false);
+        goes_on(&mut ops);
+        assert_eq!(ops.cancel(token()), Whereabouts::Kernel(token().raw() | MARK));
+        assert_eq!(ops.completed(token(), libc::POLLIN.into(), false), Outcome::Deliver(-errno::ECANCELED));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn poll_answers_readiness_bits() {
+        let mut ops = kept(RawOp::Poll { fd: 0, wanted: Readiness::WRITABLE });
+        let bits = Readiness { writable: true, hangup: true, ..Readiness::default() }.to_bits();
+        let events = libc::POLLOUT | libc::POLLHUP;
+        assert_eq!(ops.completed(token(), events.into(), false), Outcome::Deliver(bits));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn multishot_stays_until_its_last_word() {
+        let mut ops = kept(RawOp::Accept { fd: 0, multishot: true });
+        assert_eq!(ops.completed(token(), 5, true), Outcome::Deliver(5));
+        assert_eq!(ops.completed(token(), -errno::ECANCELED, false), Outcome::Deliver(-errno::ECANCELED));
+        assert_empty(ops);
+    }
+}
