@@ -87,10 +87,17 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
             RawOp::Shutdown { fd, half } => opcode::Shutdown::new(Fd(fd), direction(half)).build(),
             RawOp::Poll { fd, wanted } => return Lowered::Retained(poll(fd, wanted)),
             RawOp::Open { path, how } => match how.flags() {
-                Ok(flags) => opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ref().0.as_ptr())
-                    .flags(flags)
-                    .mode(how.mode)
-                    .build(),
+                Ok(flags) => {
+                    let path = path.as_ref().0.as_ptr();
+                    let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path).flags(flags).mode(how.mode).build();
+                    if how.directory || how.create_new {
+                        entry
+                    } else {
+                        // The kernel's first try is a non-blocking open, and a FIFO takes that at its word: it opens
+                        // without a peer, or refuses. The worker it is sent to here waits as it should.
+                        entry.flags(squeue::Flags::ASYNC)
+                    }
+                }
                 Err(errno) => return Lowered::Refused(errno),
             },
             RawOp::Close { fd } => opcode::Close::new(Fd(fd)).build(),

@@ -28,7 +28,7 @@ use crate::plane::op::{RawOp, RawSlice};
 use crate::plane::time::Instant;
 use crate::plane::token::{Class, Token};
 use lower::{Lowered, Lowering};
-use retained::{MARK, Next, Outcome, RetainedOps, Whereabouts};
+use retained::{MARK, Next, Outcome, RetainedOps, Whereabouts, is_interrupted};
 use ring::{Posted, Ring, Wait};
 
 mod lower;
@@ -168,7 +168,7 @@ impl Sorter {
             return self.sort_marked(posted);
         }
         // The kernel interrupts an op that is already under way when it is cancelled, and for no other reason.
-        let res = if res == -errno::EINTR { -errno::ECANCELED } else { res };
+        let res = if res < 0 && is_interrupted(res) { -errno::ECANCELED } else { res };
         Some(RawCompletion { token: Token::from_raw(word), res, more })
     }
 

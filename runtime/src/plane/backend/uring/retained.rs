@@ -21,6 +21,12 @@ use crate::plane::token::Token;
 /// The bit of a completion's word that says "not for the loop as it stands". No class of token uses it.
 pub(super) const MARK: u64 = 1 << 63;
 
+/// Whether the op was interrupted while the kernel worked on it. Some of its paths forget to turn their own code for
+/// that (`ERESTARTSYS` and its kin, 512 and up) into `EINTR`.
+pub(super) fn is_interrupted(res: i32) -> bool {
+    matches!(-res, errno::EINTR | 512..=514 | 516)
+}
+
 /// What a raw completion of a retained op comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -95,14 +101,14 @@ impl RetainedOps {
                 RawOp::Poll { .. } => readiness(res).to_bits(),
                 _ => res,
             },
-            _ if kept.cancelled && (res >= 0 || matches!(-res, errno::EAGAIN | errno::EINTR)) => -errno::ECANCELED,
+            _ if kept.cancelled && (res >= 0 || res == -errno::EAGAIN || is_interrupted(res)) => -errno::ECANCELED,
             (Station::Submitted, res) if res == -errno::EAGAIN && wanted(&kept.op).is_some() => {
                 kept.station = Station::HeldPoll;
                 self.held.push_back(token.raw());
                 return Outcome::Held;
             }
-            (Station::Submitted, res) if res != -errno::EINTR => res,
-            (Station::Polling, res) if res < 0 && res != -errno::EINTR => res,
+            (Station::Submitted, res) if !is_interrupted(res) => res,
+            (Station::Polling, res) if res < 0 && !is_interrupted(res) => res,
             _ => {
                 kept.station = Station::HeldOp;
                 self.held.push_back(token.raw());
@@ -251,8 +257,10 @@ mod tests {
     #[test]
     fn interruption_tries_again_at_once() {
         let mut ops = kept(read());
-        assert_eq!(ops.completed(token(), -errno::EINTR, false), Outcome::Held);
-        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+        for interruption in [errno::EINTR, 512] {
+            assert_eq!(ops.completed(token(), -interruption, false), Outcome::Held);
+            assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+        }
         assert_eq!(ops.completed(token(), -errno::EIO, false), Outcome::Deliver(-errno::EIO));
         assert_empty(ops);
     }
