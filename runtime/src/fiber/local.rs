@@ -167,6 +167,11 @@ impl Local {
         self.current.set(ptr::null());
     }
 
+    /// What is woken from now on in this turn goes to the queue's end.
+    pub(crate) fn leave_fiber(&self) {
+        self.in_fiber.set(false);
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
     }

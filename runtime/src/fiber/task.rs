@@ -24,7 +24,7 @@ use std::task::{Context, Poll, RawWakerVTable, Waker};
 use async_task::{Runnable, ScheduleInfo, Task, WithInfo};
 
 use crate::fiber::home::Home;
-use crate::fiber::local::local;
+use crate::fiber::local::{Local, local};
 
 /// What a panic carried.
 pub type Payload = Box<dyn Any + Send + 'static>;
@@ -60,8 +60,8 @@ pub(crate) struct Meta {
 
 /// A fiber's place in the list of started fibers.
 pub(crate) struct Node {
-    id: FiberId,
-    named: bool,
+    /// The number, and in the lowest bit whether the fiber has a name.
+    id_and_named: u64,
     previous: Cell<*const Node>,
     next: Cell<*const Node>,
     /// The parts of the task's waker, without a count of their own; none before the first poll.
@@ -119,14 +119,17 @@ impl<F: Future> Future for Shell<F> {
             // SAFETY: the body is pinned because the shell is.
             unsafe { Pin::new_unchecked(&mut **body) }.poll(cx)
         }));
-        match polled {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(value)) => Poll::Ready(Quiet::new(Ok(value))),
+        let ended = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(value)) => Ok(value),
             Err(payload) => {
-                report(&describe(this.node.id), &payload);
-                Poll::Ready(Quiet::new(Err(payload)))
+                report(&this.node.describe(), &payload);
+                Err(payload)
             }
-        }
+        };
+        // Whoever joins is woken in turn, not handed over to: it would run once after each of its children.
+        local(Local::leave_fiber);
+        Poll::Ready(Quiet::new(ended))
     }
 }
 
@@ -143,16 +146,33 @@ impl<F> Drop for Shell<F> {
         let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(body) }));
         local(|local| local.current.set(before));
         if let Err(payload) = dropped {
-            report(&format!("{}, in a destructor,", describe(self.node.id)), &payload);
+            report(&format!("{}, in a destructor,", self.node.describe()), &payload);
             std::mem::forget(payload);
         }
-        if self.node.named {
-            forget_name(self.node.id);
+        if self.node.is_named() {
+            forget_name(self.node.id());
         }
     }
 }
 
 impl Node {
+    fn id(&self) -> FiberId {
+        FiberId(self.id_and_named >> 1)
+    }
+
+    fn is_named(&self) -> bool {
+        self.id_and_named & 1 == 1
+    }
+
+    fn describe(&self) -> String {
+        let id = self.id();
+        match name_of(id) {
+            Some(name) => format!("fiber {id} ({name})"),
+            None if id.0 == 0 => "fiber 0 (main)".to_owned(),
+            None => format!("fiber {id}"),
+        }
+    }
+
     fn enter_list(&self, waker: &Waker) {
         self.waker.set(Some((waker.data(), waker.vtable())));
         local(|local| {
@@ -214,7 +234,7 @@ pub(crate) fn current_id() -> Option<FiberId> {
     local(|local| {
         let node = local.current.get();
         // SAFETY: set while the fiber is polled or dropped, and its node lives as long.
-        (!node.is_null()).then(|| unsafe { (*node).id })
+        (!node.is_null()).then(|| unsafe { (*node).id() })
     })
 }
 
@@ -235,8 +255,7 @@ where
     }
     let shell = Shell {
         node: Node {
-            id,
-            named: name.is_some(),
+            id_and_named: id.0 << 1 | u64::from(name.is_some()),
             previous: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
             waker: Cell::new(None),
@@ -280,14 +299,6 @@ fn forget_name(id: FiberId) {
 /// The name a fiber was started with.
 pub(crate) fn name_of(id: FiberId) -> Option<Arc<str>> {
     NAMES.try_with(|names| names.borrow().get(&id).cloned()).ok().flatten()
-}
-
-fn describe(id: FiberId) -> String {
-    match name_of(id) {
-        Some(name) => format!("fiber {id} ({name})"),
-        None if id.0 == 0 => "fiber 0 (main)".to_owned(),
-        None => format!("fiber {id}"),
-    }
 }
 
 /// Says on stderr who panicked and with what words.
