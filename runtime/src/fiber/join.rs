@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use async_task::FallibleTask;
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::task::{self, Ended, FiberId, Meta, Payload};
+use crate::fiber::task::{self, FiberId, Meta, Payload, Quiet};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
@@ -84,11 +85,11 @@ pub fn id() -> Option<FiberId> {
 /// A fiber to wait for. Dropping it leaves the fiber running.
 #[must_use = "dropping the handle leaves the fiber running; `join` waits for its end"]
 pub struct JoinHandle<T> {
-    fiber: Option<(FiberId, FallibleTask<Ended<T>, Meta>)>,
+    fiber: Option<(FiberId, FallibleTask<Quiet<T>, Meta>)>,
 }
 
 impl<T: 'static> JoinHandle<T> {
-    fn new(started: Option<(FiberId, async_task::Task<Ended<T>, Meta>)>) -> JoinHandle<T> {
+    fn new(started: Option<(FiberId, async_task::Task<Quiet<T>, Meta>)>) -> JoinHandle<T> {
         JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())) }
     }
 
@@ -101,6 +102,15 @@ impl<T: 'static> JoinHandle<T> {
     /// The fiber's panic with its payload; or that it, or this wait, was cancelled.
     pub fn join(self) -> Call<Join<T>> {
         Call::new(Join { handle: self, charge: Charge::new() })
+    }
+
+    /// What the fiber returned, once it is finished.
+    pub(crate) fn take(self) -> Result<T, JoinError> {
+        let mut join = std::pin::pin!(Join { handle: self, charge: Charge::paid() });
+        match join.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => Err(JoinError::Cancelled),
+        }
     }
 
     /// The fiber's number; none when it was never started.
@@ -146,18 +156,16 @@ impl<T: 'static> Future for Join<T> {
         let Some((_, task)) = &mut this.handle.fiber else {
             return Poll::Ready(Err(JoinError::Cancelled));
         };
-        match Pin::new(task).poll(cx) {
-            Poll::Pending if local::is_cancelled() => Poll::Ready(Err(JoinError::Cancelled)),
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(ended) => {
-                this.handle.fiber = None;
-                Poll::Ready(match ended.map(Ended::into_inner) {
-                    Some(Ok(value)) => Ok(value),
-                    Some(Err(payload)) => Err(JoinError::Panicked(payload)),
-                    None => Err(JoinError::Cancelled),
-                })
-            }
-        }
+        // A panicked fiber's task panics again, with the same payload, in whoever asks for its value.
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(task).poll(cx)));
+        let ended = match polled {
+            Ok(Poll::Pending) if !local::is_cancelled() => return Poll::Pending,
+            Ok(Poll::Ready(Some(value))) => Ok(value.into_inner()),
+            Ok(_) => Err(JoinError::Cancelled),
+            Err(payload) => Err(JoinError::Panicked(task::unwrap_payload(payload))),
+        };
+        this.handle.fiber = None;
+        Poll::Ready(ended)
     }
 }
 

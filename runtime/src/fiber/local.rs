@@ -35,8 +35,8 @@ pub(crate) struct Local {
     closed: Cell<bool>,
     /// The fiber that is polled or dropped now, or was last.
     pub(crate) current: Cell<*const Node>,
-    /// The first of the fibers that have started and not ended.
-    pub(crate) started: Cell<*const Node>,
+    /// The first of the fibers that have parked and not ended.
+    pub(crate) listed: Cell<*const Node>,
     made: Cell<u64>,
 }
 
@@ -53,7 +53,7 @@ thread_local! {
             stopping: Cell::new(false),
             closed: Cell::new(false),
             current: Cell::new(ptr::null()),
-            started: Cell::new(ptr::null()),
+            listed: Cell::new(ptr::null()),
             made: Cell::new(0),
         }
     };
@@ -93,7 +93,7 @@ impl Local {
 
     /// Closes it: no fiber is left.
     pub(crate) fn close(&self) {
-        debug_assert!(self.started.get().is_null(), "a shard ends after its fibers");
+        debug_assert!(self.listed.get().is_null(), "a shard ends after its fibers");
         debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
         *self.queue.borrow_mut() = VecDeque::new();
         self.home.set(None);
@@ -107,22 +107,19 @@ impl Local {
         self.closed.set(true);
     }
 
-    pub(crate) fn takes_fibers(&self) -> bool {
-        self.home.get().is_some() && !self.closed.get()
-    }
-
-    pub(crate) fn home(&self) -> Option<&'static Home> {
-        self.home.get()
+    /// The home and the number of a new fiber; none where no shard runs, or this one has ended.
+    pub(crate) fn next_fiber(&self) -> Option<(&'static Home, u64)> {
+        if self.closed.get() {
+            return None;
+        }
+        let home = self.home.get()?;
+        let id = self.made.get();
+        self.made.set(id + 1);
+        Some((home, id))
     }
 
     pub(crate) fn is_home(&self, home: &'static Home) -> bool {
         self.home.get().is_some_and(|here| ptr::eq(here, home))
-    }
-
-    pub(crate) fn next_id(&self) -> u64 {
-        let id = self.made.get();
-        self.made.set(id + 1);
-        id
     }
 
     /// Puts a fiber at the queue's end.

@@ -26,4 +26,4 @@ pub use tick::StopRequest;
 pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
 pub use verb::{Verb, VerbBy, verb};
 
-pub(crate) use task::{message as panic_message, start};
+pub(crate) use task::message as panic_message;

@@ -1,8 +1,8 @@
 //! A fiber: one future in one allocation, its place among the fibers of its shard, and its end.
 //!
-//! Life: made and queued; polled for the first time, when it enters the shard's list of started fibers; parked and
-//! woken any number of times; ended by returning, by panicking, or by being dropped at the end of the program. It
-//! leaves the list when its future is dropped, which happens on its home shard only: a wake from anywhere sends the
+//! Life: made and queued; polled; parked, when it enters the shard's list of parked fibers the first time, and woken,
+//! any number of times; ended by returning, by panicking, or by being dropped at the end of the program. It leaves
+//! the list when its future is dropped, which happens on its home shard only: a wake from anywhere sends the
 //! runnable home, and so does the last handle's drop.
 //!
 //! A panic ends the fiber alone, a panic in a destructor included: both are caught here, reported with the fiber's
@@ -15,7 +15,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
@@ -58,24 +58,21 @@ pub(crate) struct Meta {
     home: &'static Home,
 }
 
-/// A fiber's place in the list of started fibers.
+/// A fiber's place in the list of fibers that have parked.
 pub(crate) struct Node {
     /// The number, and in the lowest bit whether the fiber has a name.
     id_and_named: u64,
     previous: Cell<*const Node>,
     next: Cell<*const Node>,
-    /// The parts of the task's waker, without a count of their own; none before the first poll.
+    /// The parts of the task's waker, without a count of their own; none before it has parked.
     waker: Cell<Option<(*const (), &'static RawWakerVTable)>>,
 }
-
-/// How a fiber ended: with its value, or with a panic.
-pub(crate) type Ended<T> = Quiet<Result<T, Payload>>;
 
 /// A value whose destructor may panic without taking the process down.
 pub(crate) struct Quiet<T>(ManuallyDrop<T>);
 
 impl<T> Quiet<T> {
-    fn new(value: T) -> Quiet<T> {
+    pub(crate) fn new(value: T) -> Quiet<T> {
         Quiet(ManuallyDrop::new(value))
     }
 
@@ -105,38 +102,48 @@ struct Shell<F> {
 }
 
 impl<F: Future> Future for Shell<F> {
-    type Output = Ended<F::Output>;
+    type Output = Quiet<F::Output>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Quiet<F::Output>> {
         // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.node.waker.get().is_none() {
-            this.node.enter_list(cx.waker());
-        }
         local(|local| local.current.set(&raw const this.node));
         let body = &mut this.future;
         let polled = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the body is pinned because the shell is.
             unsafe { Pin::new_unchecked(&mut **body) }.poll(cx)
         }));
-        let ended = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(value)) => Ok(value),
-            Err(payload) => {
-                report(&this.node.describe(), &payload);
-                Err(payload)
+        if let Ok(Poll::Pending) = polled {
+            if !this.node.is_listed() {
+                this.node.enter_list(cx.waker());
             }
-        };
+            return Poll::Pending;
+        }
         // Whoever joins is woken in turn, not handed over to: it would run once after each of its children.
         local(Local::leave_fiber);
-        Poll::Ready(Quiet::new(ended))
+        match polled {
+            Ok(polled) => polled.map(Quiet::new),
+            Err(payload) => {
+                report(&this.node.describe(), &payload);
+                // The task keeps the payload for whoever joins. Should nobody, its destructor may panic as well.
+                resume_unwind(Box::new(Quiet::new(payload)))
+            }
+        }
+    }
+}
+
+/// The payload of a fiber's panic as whoever joins it finds it.
+pub(crate) fn unwrap_payload(payload: Payload) -> Payload {
+    match payload.downcast::<Quiet<Payload>>() {
+        Ok(quiet) => quiet.into_inner(),
+        Err(payload) => payload,
     }
 }
 
 impl<F> Drop for Shell<F> {
     fn drop(&mut self) {
         let node = &self.node;
-        if node.waker.get().is_some() {
+        if node.is_listed() {
             node.leave_list();
         }
         // A fiber that is dropped by another one's hand is current meanwhile.
@@ -173,10 +180,14 @@ impl Node {
         }
     }
 
+    fn is_listed(&self) -> bool {
+        self.waker.get().is_some()
+    }
+
     fn enter_list(&self, waker: &Waker) {
         self.waker.set(Some((waker.data(), waker.vtable())));
         local(|local| {
-            let first = local.started.replace(self);
+            let first = local.listed.replace(self);
             self.next.set(first);
             if !first.is_null() {
                 // SAFETY: nodes in the list are pinned and alive: each leaves it before it is dropped, and all of
@@ -194,8 +205,8 @@ impl Node {
         }
         if previous.is_null() {
             local(|local| {
-                if ptr::eq(local.started.get(), self) {
-                    local.started.set(next);
+                if ptr::eq(local.listed.get(), self) {
+                    local.listed.set(next);
                 }
             });
         } else {
@@ -214,10 +225,10 @@ impl Node {
     }
 }
 
-/// Wakes every fiber that has started, the youngest first; answers whether there was one.
+/// Wakes every fiber that has parked before, the youngest first; answers whether there was one.
 pub(crate) fn wake_all() -> bool {
     local(|local| {
-        let mut node = local.started.get();
+        let mut node = local.listed.get();
         let some = !node.is_null();
         while !node.is_null() {
             // SAFETY: waking only queues runnables, so no node leaves the list meanwhile.
@@ -239,17 +250,13 @@ pub(crate) fn current_id() -> Option<FiberId> {
 }
 
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
-pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<(FiberId, Task<Ended<F::Output>, Meta>)>
+pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<(FiberId, Task<Quiet<F::Output>, Meta>)>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let (home, id) = local(|local| {
-        if !local.takes_fibers() {
-            return None;
-        }
-        Some((local.home()?, FiberId(local.next_id())))
-    })?;
+    let (home, id) = local(Local::next_fiber)?;
+    let id = FiberId(id);
     if let Some(name) = name {
         remember_name(id, name);
     }
@@ -266,8 +273,12 @@ where
     // SAFETY: the future is not `Send`, and is polled and dropped on this thread only: `schedule` sends every
     // runnable to its home, and the shard drops all its fibers before it ends. The future and its output are
     // 'static. The schedule function is `Send`, `Sync` and 'static, as is the metadata.
-    let (runnable, task) =
-        unsafe { async_task::Builder::new().metadata(Meta { home }).spawn_unchecked(|_| shell, WithInfo(schedule)) };
+    let (runnable, task) = unsafe {
+        async_task::Builder::new()
+            .propagate_panic(true)
+            .metadata(Meta { home })
+            .spawn_unchecked(|_| shell, WithInfo(schedule))
+    };
     local(|local| local.push(runnable));
     Some((id, task))
 }

@@ -19,6 +19,11 @@ impl Charge {
         Charge { paid: false }
     }
 
+    /// Nothing to pay.
+    pub(crate) const fn paid() -> Charge {
+        Charge { paid: true }
+    }
+
     /// True when the verb must wait for the fiber's next turn; the fiber is queued for it.
     #[inline]
     pub(crate) fn is_due(&mut self, cx: &mut Context<'_>) -> bool {

@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Once};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::error::{IoError, OpKind, Stage, errno};
 use crate::fiber::tick::{Driver, Ending};
-use crate::fiber::{self, IntoFiber, Payload, StopRequest};
+use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
 use crate::os::signals::StopSignals;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
 use crate::plane::{LoopConfig, ShardLoop};
@@ -198,20 +197,15 @@ impl Builder {
 
 /// Drives a shard from its main fiber's start to the kernel's last word.
 fn drive<B: IntoFiber>(mut driver: Driver, body: B) -> Result<B::Output, RunError> {
-    let Some((_, main)) = fiber::start(None, body.into_fiber()) else {
-        unreachable!("a shard that has just been opened takes fibers");
-    };
+    let main = fiber::spawn(body);
     let run = driver.run(|| main.is_finished());
     let main = match run {
-        Ok(()) => {
-            let mut main = std::pin::pin!(main.fallible());
-            match main.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                std::task::Poll::Ready(Some(ended)) => ended.into_inner().map_err(RunError::Panicked),
-                _ => unreachable!("a finished fiber has its result"),
-            }
-        }
+        Ok(()) => main.take().map_err(|error| match error {
+            JoinError::Panicked(payload) => RunError::Panicked(payload),
+            JoinError::Cancelled => RunError::Stopped { signal: None },
+        }),
         Err(ending) => {
-            main.detach();
+            drop(main);
             Err(match ending {
                 Ending::GracePassed => RunError::Stopped { signal: None },
                 Ending::Kernel(error) => RunError::Kernel(error),
