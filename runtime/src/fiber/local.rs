@@ -60,7 +60,7 @@ thread_local! {
 }
 
 /// Looks at this thread's shard.
-#[inline]
+#[inline(always)]
 pub(crate) fn local<R>(look: impl FnOnce(&Local) -> R) -> R {
     LOCAL.with(look)
 }
@@ -108,6 +108,7 @@ impl Local {
     }
 
     /// The home and the number of a new fiber; none where no shard runs, or this one has ended.
+    #[inline]
     pub(crate) fn next_fiber(&self) -> Option<(&'static Home, u64)> {
         if self.closed.get() {
             return None;
@@ -118,16 +119,19 @@ impl Local {
         Some((home, id))
     }
 
+    #[inline]
     pub(crate) fn is_home(&self, home: &'static Home) -> bool {
         self.home.get().is_some_and(|here| ptr::eq(here, home))
     }
 
     /// Puts a fiber at the queue's end.
+    #[inline]
     pub(crate) fn push(&self, runnable: Runnable<Meta>) {
         self.queue.borrow_mut().push_back(runnable);
     }
 
     /// Queues a woken fiber: next, if a fiber woke it and the queue has had its turn; else at the end.
+    #[inline]
     pub(crate) fn push_woken(&self, runnable: Runnable<Meta>, woke_itself: bool) {
         if woke_itself || !self.in_fiber.get() || self.handovers_left.get() == 0 {
             return self.push(runnable);
@@ -138,6 +142,7 @@ impl Local {
     }
 
     /// The fiber that runs next.
+    #[inline]
     pub(crate) fn pop(&self) -> Option<Runnable<Meta>> {
         if let Some(runnable) = self.handed_over.take() {
             self.handovers_left.set(self.handovers_left.get() - 1);
@@ -156,6 +161,7 @@ impl Local {
     }
 
     /// Runs one fiber for a fresh turn.
+    #[inline]
     pub(crate) fn run(&self, runnable: Runnable<Meta>) {
         self.budget.set(self.reductions.get());
         self.in_fiber.set(true);
@@ -165,10 +171,12 @@ impl Local {
     }
 
     /// What is woken from now on in this turn goes to the queue's end.
+    #[inline]
     pub(crate) fn leave_fiber(&self) {
         self.in_fiber.set(false);
     }
 
+    #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
@@ -179,11 +187,13 @@ impl Local {
 }
 
 /// Whether the fiber that asks has been cancelled.
+#[inline]
 pub(crate) fn is_cancelled() -> bool {
     local(Local::is_stopping)
 }
 
 /// Whether no other fiber is ready to run, so that trying an op at once costs nobody a batch.
+#[inline]
 pub(crate) fn is_quiet() -> bool {
     local(|local| local.ready() == 0)
 }

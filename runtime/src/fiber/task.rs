@@ -284,6 +284,7 @@ where
 }
 
 /// Queues a woken fiber at home, whoever wakes it.
+#[inline]
 fn schedule(runnable: Runnable<Meta>, info: ScheduleInfo) {
     let home = runnable.metadata().home;
     local(|local| {
