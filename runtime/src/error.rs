@@ -241,9 +241,14 @@ impl IoError {
         &self.context
     }
 
-    /// The class of the error in std's terms.
+    /// The class of the error in std's terms. ENODATA, the answer of an exact read that met the end of file, is of kind
+    /// `UnexpectedEof`.
     pub fn kind(&self) -> io::ErrorKind {
-        if self.errno == 0 { io::ErrorKind::Other } else { io::Error::from_raw_os_error(self.errno).kind() }
+        match self.errno {
+            0 => io::ErrorKind::Other,
+            errno::ENODATA => io::ErrorKind::UnexpectedEof,
+            errno => io::Error::from_raw_os_error(errno).kind(),
+        }
     }
 
     /// Whether the op was cancelled: its scope was cancelled, or the program stops.
@@ -311,6 +316,8 @@ impl From<io::Error> for IoError {
 ///
 /// They stand here because the layers above the backends may not name libc.
 pub mod errno {
+    /// Not permitted.
+    pub const EPERM: i32 = 1;
     /// No such file or directory.
     pub const ENOENT: i32 = 2;
     /// Interrupted by a signal.
@@ -353,16 +360,24 @@ pub mod errno {
     pub const ENOSYS: i32 = 38;
     /// Directory not empty.
     pub const ENOTEMPTY: i32 = 39;
+    /// No data: here, the end of file came before what was asked for.
+    pub const ENODATA: i32 = 61;
     /// Not a socket.
     pub const ENOTSOCK: i32 = 88;
+    /// Nowhere to send to: the socket is not connected.
+    pub const EDESTADDRREQ: i32 = 89;
     /// Message too long.
     pub const EMSGSIZE: i32 = 90;
+    /// A socket of another type.
+    pub const EPROTOTYPE: i32 = 91;
     /// Not supported on this descriptor.
     pub const EOPNOTSUPP: i32 = 95;
     /// Address already in use.
     pub const EADDRINUSE: i32 = 98;
     /// Address not available.
     pub const EADDRNOTAVAIL: i32 = 99;
+    /// No route to the network.
+    pub const ENETUNREACH: i32 = 101;
     /// Connection aborted.
     pub const ECONNABORTED: i32 = 103;
     /// Connection reset by the peer.

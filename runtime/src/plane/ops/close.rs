@@ -1,29 +1,29 @@
 //! Close a descriptor nobody else uses, and hear what the system says to it.
 //!
-//! Until the op is lowered the descriptor is owned as ever, so an op that is never submitted closes it by being
-//! dropped. From then on the number is the kernel's to close; only an op that was cancelled before the kernel looked
-//! at it gives the number back, and it is closed here. So a close whose waiter has gone still closes, once.
+//! The op owns the descriptor to its end. Only a completion that says the kernel has closed the number makes the op
+//! forget it; an op that is dropped, or ends before the kernel looked at it, closes the descriptor by dropping it. So
+//! a close whose waiter has gone still closes, and closes once.
 
 use crate::error::{IoError, IoResult, OpKind, errno};
-use crate::plane::fd::{Fd, RawDescriptor};
+use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
 
 /// Closes a descriptor. Answers the error the close reports, for which the number is gone all the same.
 #[derive(Debug)]
-pub struct Close(State);
-
-#[derive(Debug)]
-enum State {
-    Ours(Fd),
-    Kernels(RawDescriptor),
+pub struct Close {
+    fd: Fd,
 }
 
 impl Close {
-    /// A close of `fd`, given back when it cannot be closed now: others use it still, and the last of them will
-    /// close it, or it was somebody else's from the start.
+    /// A close of `fd`.
+    ///
+    /// # Errors
+    ///
+    /// `fd` itself, when it cannot be closed now: others use it still, and the last of them will close it, or it was
+    /// somebody else's from the start.
     pub fn new(fd: Fd) -> Result<Close, Fd> {
-        if fd.is_unique() && !fd.is_foreign() { Ok(Close(State::Ours(fd))) } else { Err(fd) }
+        if fd.is_unique() && !fd.is_foreign() { Ok(Close { fd }) } else { Err(fd) }
     }
 }
 
@@ -32,23 +32,16 @@ unsafe impl Op for Close {
     type Output = IoResult<()>;
 
     fn lower(&mut self) -> RawOp {
-        let raw = match &self.0 {
-            State::Ours(fd) => fd.raw(),
-            State::Kernels(raw) => *raw,
-        };
-        if let State::Ours(fd) = std::mem::replace(&mut self.0, State::Kernels(raw)) {
-            // Nobody else had it when the op was made, and nobody can get it from the op.
-            let given = fd.into_raw();
-            debug_assert!(given.is_ok(), "a descriptor about to be closed is shared: {given:?}");
-        }
-        RawOp::Close { fd: raw }
+        RawOp::Close { fd: self.fd.raw() }
     }
 
-    fn finish(self, res: i32, kernel: &mut dyn Kernel) -> IoResult<()> {
-        if let State::Kernels(raw) = self.0
-            && res == -errno::ECANCELED
-        {
-            drop(kernel.adopt(raw));
+    fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
+        // These are the runtime's own answers, for an op the kernel did not begin.
+        if !matches!(-res, errno::ECANCELED | errno::ENOBUFS | errno::ENXIO) {
+            // Whatever else close(2) answers, the number is free. Nobody shared it when the op was made, and nobody can
+            // get it from the op.
+            let given = self.fd.into_raw();
+            debug_assert!(given.is_ok(), "a descriptor that was closed is shared: {given:?}");
         }
         if res < 0 { Err(IoError::from_result(res, OpKind::Close)) } else { Ok(()) }
     }
