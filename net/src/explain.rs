@@ -1,0 +1,115 @@
+//! What the errors of sockets say beyond the kernel's word: on what it was tried, and the remedy.
+
+use std::fmt::Display;
+
+use wo_runtime::error::{IoError, OpKind, errno};
+use wo_runtime::plane::SocketAddress;
+
+/// Ports below this one are the system's.
+const PORT_FREE_MIN: u16 = 1024;
+
+/// The error, naming what it was tried on in front of what it says already.
+pub(crate) fn on(error: IoError, what: impl Display) -> IoError {
+    let what = what.to_string();
+    let context = match error.context() {
+        "" => what,
+        known if what.is_empty() || known.starts_with(&what) => return error,
+        known => format!("{what}: {known}"),
+    };
+    error.with_context(context)
+}
+
+fn with_remedy(error: IoError, what: &impl Display, remedy: Option<&str>) -> IoError {
+    match remedy {
+        Some(remedy) => error.with_context(format!("{what}: {remedy}")),
+        None => on(error, what),
+    }
+}
+
+/// Why a socket could not be bound to `address`, or could not listen there.
+pub(crate) fn bind(error: IoError, address: &SocketAddress) -> IoError {
+    let remedy = match (error.errno(), address.as_ip()) {
+        (errno::EADDRINUSE, Some(_)) => {
+            Some("the port is in use; end the program that has it (`ss -ltnup` shows it) or choose another port")
+        }
+        (errno::EADDRINUSE, None) => Some("the address is in use"),
+        (errno::EADDRNOTAVAIL, Some(_)) => Some("no interface of this host has this address"),
+        (errno::EACCES, Some(ip)) if ip.port() < PORT_FREE_MIN => Some(
+            "a port below 1024 needs CAP_NET_BIND_SERVICE, or a lower net.ipv4.ip_unprivileged_port_start; \
+             or choose one from 1024 up",
+        ),
+        (errno::EACCES, None) => Some("the directory must be writable for this user"),
+        (errno::ENOENT, None) => Some("the directory must exist"),
+        _ => None,
+    };
+    with_remedy(error, address, remedy)
+}
+
+/// Why `address` could not be connected to.
+pub(crate) fn connect(error: IoError, address: &SocketAddress) -> IoError {
+    let remedy = match (error.errno(), address.as_ip()) {
+        (errno::ECONNREFUSED, Some(_)) => Some("nothing listens there"),
+        (errno::ECONNREFUSED, None) => Some("nothing listens there; the socket file is a left-over"),
+        (errno::ENOENT, None) => Some("there is no such socket file; start the server first"),
+        (errno::EACCES, None) => Some("the socket file must be writable for this user"),
+        (errno::EPROTOTYPE, None) => Some("the socket there is of another type: a stream or datagrams"),
+        (errno::EAGAIN, None) => Some("the server's backlog is full"),
+        (errno::EAGAIN | errno::EADDRNOTAVAIL, Some(_)) => {
+            Some("no local port is free for it; connect less often, or widen net.ipv4.ip_local_port_range")
+        }
+        (errno::ENETUNREACH | errno::EHOSTUNREACH, _) => Some("this host has no route there"),
+        (errno::ETIMEDOUT, _) => Some("no answer; the host is down, or a firewall drops what is sent there"),
+        (errno::EPERM | errno::EACCES, Some(_)) => Some("a firewall or a sandbox on this host forbids it"),
+        _ => None,
+    };
+    with_remedy(error, address, remedy)
+}
+
+/// Why a datagram of `bytes` bytes could not be sent to `to`.
+pub(crate) fn datagram(error: IoError, bytes: usize, to: impl Display) -> IoError {
+    match error.errno() {
+        errno::EMSGSIZE => error.with_context(format!(
+            "{to}: a datagram of {bytes} bytes is too long; at most 65507 go over IPv4, and a Unix socket takes what \
+             fits its send buffer"
+        )),
+        errno::EDESTADDRREQ | errno::ENOTCONN => {
+            error.with_context("the socket has no peer: connect it first, or say where to send to")
+        }
+        _ => on(error, to),
+    }
+}
+
+/// A stream that ended before an exact read was satisfied.
+pub(crate) fn ended_early(peer: impl Display, got: usize, wanted: usize) -> IoError {
+    IoError::new(errno::ENODATA, OpKind::Recv, wo_runtime::error::Stage::Completion)
+        .with_context(format!("{peer}: the stream ended after {got} of {wanted} bytes"))
+}
+
+/// A write that broke off after a part.
+pub(crate) fn torn(error: IoError, peer: impl Display, sent: usize, len: usize) -> IoError {
+    match sent {
+        0 => on(error, peer),
+        _ => on(error, format!("{peer}: after {sent} of {len} bytes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wo_runtime::error::Stage;
+
+    #[test]
+    fn what_is_known_already_stays() {
+        let stopping = IoError::new(errno::ECANCELED, OpKind::Recv, Stage::Submit).with_context("the program stops");
+        assert_eq!(on(stopping.clone(), "127.0.0.1:1").context(), "127.0.0.1:1: the program stops");
+        assert_eq!(on(on(stopping, "there"), "there").context(), "there: the program stops");
+    }
+
+    #[test]
+    fn a_low_port_names_the_capability() {
+        let error = IoError::new(errno::EACCES, OpKind::Bind, Stage::Completion).with_context("0.0.0.0:80");
+        let error = bind(error, &SocketAddress::Ip("0.0.0.0:80".parse().unwrap()));
+        assert!(error.to_string().starts_with("bind 0.0.0.0:80: a port below 1024"), "{error}");
+        assert!(error.to_string().contains("CAP_NET_BIND_SERVICE"), "{error}");
+    }
+}

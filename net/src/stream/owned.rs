@@ -1,0 +1,184 @@
+//! Transfers that lend their buffer to the kernel.
+//!
+//! The buffer goes into the op and comes back with the answer, on success and on failure. A transfer of several ops
+//! keeps its place in the buffer: an exact receive goes on after what came, a send after what went.
+
+use std::future::Future;
+
+use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
+use wo_runtime::fiber::{self, Call};
+use wo_runtime::plane::buf::{BufResult, IoBuf, IoBufMut, Slice};
+use wo_runtime::plane::ops::{Recv, RecvMore, Send};
+use wo_runtime::plane::{Deadline, Instant};
+
+use crate::explain;
+use crate::family::Family;
+use crate::stream::Stream;
+use crate::written::Written;
+
+impl<F: Family> Stream<F> {
+    /// Receives into `buf`, from its first byte up to its capacity; what it held before is overwritten. Answers the
+    /// count, 0 at end of file, and the buffer, whose length is the count where it has a length of its own.
+    ///
+    /// Nothing is copied. For a part of a buffer, lend a [`Slice`].
+    ///
+    /// # Errors
+    ///
+    /// ECONNRESET when the peer broke the connection, and EINVAL for a buffer without room, for which 0 would look
+    /// like the end of file. ECANCELED when the fiber was cancelled.
+    pub fn recv<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
+        Call::new(async move {
+            let (result, buf) = self.recv_until(buf, None).await;
+            (result.map(Option::unwrap_or_default), buf)
+        })
+    }
+
+    /// As [`recv`](Stream::recv), with a deadline: none when nothing has come by then. A byte that came in the very
+    /// moment is delivered.
+    pub fn recv_by<B: IoBufMut>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.recv_until(buf, at))
+    }
+
+    async fn recv_until<B: IoBufMut>(&self, buf: B, at: Option<Instant>) -> BufResult<Option<usize>, B> {
+        if buf.capacity() == 0 {
+            return (Err(self.explain(no_room(OpKind::Recv))), buf);
+        }
+        let ((result, buf), late) = fiber::verb(Recv::new(&self.fd, buf)).by(at).await;
+        (by_then(result, late).map_err(|error| self.explain(error)), buf)
+    }
+
+    /// Fills `buf` to its capacity. All or nothing: when it cannot, what it took off the stream stays readable.
+    ///
+    /// A vector's capacity may be more than was asked for; lend a [`Slice`] or a boxed slice for an exact number.
+    ///
+    /// # Errors
+    ///
+    /// ENODATA (of kind `UnexpectedEof`) when the stream ends before; else as [`recv`](Stream::recv).
+    pub fn recv_exact<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
+        Call::new(async move {
+            let (result, buf) = self.recv_exact_until(buf, None).await;
+            (result.map(drop), buf)
+        })
+    }
+
+    /// As [`recv_exact`](Stream::recv_exact), with a deadline: none when not everything has come by then, and what
+    /// has come stays readable.
+    pub fn recv_exact_by<B: IoBufMut>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<()>, B>>> {
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.recv_exact_until(buf, at))
+    }
+
+    async fn recv_exact_until<B: IoBufMut>(&self, mut buf: B, at: Option<Instant>) -> BufResult<Option<()>, B> {
+        let wanted = buf.capacity();
+        let mut filled = 0;
+        while filled < wanted {
+            let ((result, back), late) = fiber::verb(RecvMore::new(&self.fd, buf, filled)).by(at).await;
+            buf = back;
+            let short = match by_then(result, late) {
+                Ok(Some(0)) => Err(explain::ended_early(&self.peer, filled, wanted)),
+                Ok(Some(count)) => {
+                    filled += count;
+                    continue;
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(self.explain(error)),
+            };
+            self.fd.keep(&buf.as_bytes()[..filled]);
+            return (short, buf);
+        }
+        (Ok(Some(())), buf)
+    }
+
+    /// Sends bytes of `buf`, as many as the kernel takes in one go. Answers the count and the buffer.
+    ///
+    /// # Errors
+    ///
+    /// EPIPE or ECONNRESET when the peer has gone; no signal is raised. ECANCELED when the fiber was cancelled.
+    pub fn send<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
+        Call::new(async move {
+            let (result, buf) = self.send_until(buf, None).await;
+            (result.map(Option::unwrap_or_default), buf)
+        })
+    }
+
+    /// As [`send`](Stream::send), with a deadline: none when nothing could be sent by then.
+    pub fn send_by<B: IoBuf>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.send_until(buf, at))
+    }
+
+    async fn send_until<B: IoBuf>(&self, buf: B, at: Option<Instant>) -> BufResult<Option<usize>, B> {
+        let ((result, buf), late) = fiber::verb(Send::new(&self.fd, buf)).by(at).await;
+        (by_then(result, late).map_err(|error| self.explain(error)), buf)
+    }
+
+    /// Sends all bytes of `buf`. Answers the buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Stream::send); the error says after how many bytes.
+    pub fn send_all<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
+        Call::new(async move {
+            let (result, buf) = self.send_all_until(buf, None).await;
+            (result.map(drop), buf)
+        })
+    }
+
+    /// As [`send_all`](Stream::send_all), with a deadline, and says how far it got by then.
+    pub fn send_all_by<B: IoBuf>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Written, B>>> {
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.send_all_until(buf, at))
+    }
+
+    async fn send_all_until<B: IoBuf>(&self, mut buf: B, at: Option<Instant>) -> BufResult<Written, B> {
+        let len = buf.len();
+        let mut sent = 0;
+        while sent < len {
+            // The first op takes the buffer as it is; only a short count makes it a part.
+            let (result, late);
+            if sent == 0 {
+                ((result, buf), late) = fiber::verb(Send::all(&self.fd, buf)).by(at).await;
+            } else {
+                let (answer, was_late) = fiber::verb(Send::all(&self.fd, Slice::new(buf, sent..len))).by(at).await;
+                (result, buf, late) = (answer.0, answer.1.into_inner(), was_late);
+            }
+            match by_then(result, late) {
+                Ok(Some(count)) => sent += count,
+                Ok(None) => break,
+                Err(error) => return (Err(explain::torn(error, &self.peer, sent, len)), buf),
+            }
+        }
+        (Ok(Written::of(sent, len)), buf)
+    }
+}
+
+/// A result whose deadline may have passed: an op that was cancelled for that has nothing to answer.
+pub(crate) fn by_then<T>(result: IoResult<T>, late: bool) -> IoResult<Option<T>> {
+    match result {
+        Err(error) if late && error.is_cancelled() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A buffer nothing can be received into.
+pub(crate) fn no_room(op: OpKind) -> IoError {
+    IoError::new(errno::EINVAL, op, Stage::Submit)
+        .with_context("the buffer has no room; lend one with capacity, like Vec::with_capacity(4096)")
+}

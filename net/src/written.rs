@@ -1,0 +1,32 @@
+//! How far a write with a deadline got.
+
+/// What became of the bytes of a write that had a deadline.
+///
+/// A torn write leaves the peer with a part: the stream can be gone on with from there, or is to be closed, but the
+/// whole must not be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Written {
+    /// Everything was handed to the kernel.
+    All,
+    /// Nothing was, by the deadline: the same bytes may be sent again.
+    Nothing,
+    /// This many bytes were, by the deadline, and the rest was not.
+    Torn(usize),
+}
+
+impl Written {
+    /// `sent` of `len` bytes.
+    pub(crate) fn of(sent: usize, len: usize) -> Written {
+        match sent {
+            _ if sent == len => Written::All,
+            0 => Written::Nothing,
+            _ => Written::Torn(sent),
+        }
+    }
+
+    /// Whether everything was handed to the kernel.
+    pub fn is_all(self) -> bool {
+        self == Written::All
+    }
+}
