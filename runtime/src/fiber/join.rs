@@ -10,7 +10,7 @@ use async_task::FallibleTask;
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::task::{self, FiberId, Meta, Payload, Quiet};
+use crate::fiber::task::{self, FiberId, Meta, Payload, Quiet, Started};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
@@ -89,7 +89,7 @@ pub struct JoinHandle<T> {
 }
 
 impl<T: 'static> JoinHandle<T> {
-    fn new(started: Option<(FiberId, async_task::Task<Quiet<T>, Meta>)>) -> JoinHandle<T> {
+    fn new(started: Option<Started<T>>) -> JoinHandle<T> {
         JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())) }
     }
 

@@ -113,8 +113,8 @@ impl Future for Notified<'_> {
         }
         let mut state = this.notify.state.borrow_mut();
         match this.number {
-            None if std::mem::take(&mut state.kept) => return Poll::Ready(Ok(())),
-            None if local::is_cancelled() => return Poll::Ready(Err(cancelled(OpKind::Receive))),
+            None if std::mem::take(&mut state.kept) => Poll::Ready(Ok(())),
+            None if local::is_cancelled() => Poll::Ready(Err(cancelled(OpKind::Receive))),
             None => {
                 let number = state.made;
                 state.made += 1;

@@ -249,8 +249,11 @@ pub(crate) fn current_id() -> Option<FiberId> {
     })
 }
 
+/// A fiber that was made: its number, and the task to wait for.
+pub(crate) type Started<T> = (FiberId, Task<Quiet<T>, Meta>);
+
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
-pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<(FiberId, Task<Quiet<F::Output>, Meta>)>
+pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<Started<F::Output>>
 where
     F: Future + 'static,
     F::Output: 'static,

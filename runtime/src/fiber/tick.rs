@@ -14,10 +14,10 @@ use crate::fiber::home::Home;
 use crate::fiber::local::{Local, local};
 use crate::fiber::spin::Spin;
 use crate::fiber::task;
+use crate::plane::ShardLoop;
 use crate::plane::backend::{Backend, BackendKind};
 use crate::plane::current;
 use crate::plane::time::Instant;
-use crate::plane::{RunStatus, ShardLoop};
 
 /// Fibers polled in one tick when fewer are ready than that and they keep each other going: the kernel and the clock
 /// are looked at in between.
@@ -196,17 +196,7 @@ impl Driver {
         let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
         local(Local::close);
         self.home.give_back();
-        let until = event_loop.backend().now() + self.grace;
-        while event_loop.in_flight() > 0 {
-            let left = until.since(event_loop.backend().now());
-            if left.is_zero() {
-                break;
-            }
-            match event_loop.run_once(left) {
-                Ok(RunStatus::Drained) | Err(_) => break,
-                Ok(_) => {}
-            }
-        }
+        event_loop.drain(self.grace);
         (*event_loop).close().map_err(|stuck| {
             let kinds = stuck.pending();
             // The kernel may still write to what these ops point at: leaked for good, never freed.

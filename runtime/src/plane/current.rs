@@ -4,9 +4,11 @@
 //! runs fibers and takes it out again; so where no shard runs, a verb answers an error instead of waiting for nobody.
 
 use std::cell::RefCell;
+use std::sync::Once;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::ShardLoop;
+use crate::plane::buf::BufPool;
 
 thread_local! {
     static LOOP: RefCell<Option<Box<ShardLoop>>> = const { RefCell::new(None) };
@@ -28,6 +30,17 @@ pub fn with_loop<R>(kind: OpKind, call: impl FnOnce(&mut ShardLoop) -> IoResult<
             .with_context("the loop is being used further up the stack: no verbs inside its callbacks")),
     })
     .unwrap_or_else(|_| Err(nowhere(kind)))
+}
+
+/// Tells this shard's kernel about a pool's memory, so that file ops on its buffers need not map it each time.
+///
+/// # Errors
+///
+/// Why not. The pool works the same unregistered, so a program may go on; the first refusal is also said on stderr.
+pub fn register_pool(pool: &mut BufPool) -> IoResult<()> {
+    static SAID: Once = Once::new();
+    with_loop(OpKind::Setup, |event_loop| event_loop.register_pool(pool))
+        .inspect_err(|refusal| SAID.call_once(|| eprintln!("wo: warning: {refusal}")))
 }
 
 fn nowhere(kind: OpKind) -> IoError {

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::{Backend, BackendConfig, Caps, Full, RawCompletion, Waker};
+use crate::plane::buf::{BufPool, Registration};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{AcceptMany, Op};
@@ -28,6 +30,9 @@ use crate::plane::token::{Class, Token};
 
 /// Timers that fire in one iteration before completions are looked at again.
 const TIMERS_PER_ITERATION_MAX: usize = 4096;
+
+/// How long a dropped loop waits for the kernel's last words.
+const DROP_GRACE: Duration = Duration::from_secs(1);
 
 /// How to build a loop.
 #[derive(Clone, Debug, Default)]
@@ -93,8 +98,8 @@ impl Stopper {
 /// # Ok::<(), wo_runtime::error::IoError>(())
 /// ```
 pub struct EventLoop<B: Backend> {
-    backend: B,
-    slots: Slab<EventLoop<B>>,
+    backend: ManuallyDrop<B>,
+    slots: ManuallyDrop<Slab<EventLoop<B>>>,
     timers: Timers<Target<EventLoop<B>>>,
     cancels: VecDeque<Token>,
     batch: Vec<RawCompletion>,
@@ -104,7 +109,7 @@ pub struct EventLoop<B: Backend> {
     now: Instant,
     stop: Arc<AtomicBool>,
     dispatching: bool,
-    kept_alive: Vec<Arc<dyn std::any::Any + Send + Sync>>,
+    registrations: ManuallyDrop<Vec<Registration>>,
 }
 
 impl<B: Backend> EventLoop<B> {
@@ -122,8 +127,8 @@ impl<B: Backend> EventLoop<B> {
         let reserved = config.op_slots_max.unwrap_or(usize::MAX).min(config.backend.submission_entries as usize);
         EventLoop {
             now: backend.now(),
-            backend,
-            slots: Slab::new(reserved, config.op_slots_max),
+            backend: ManuallyDrop::new(backend),
+            slots: ManuallyDrop::new(Slab::new(reserved, config.op_slots_max)),
             timers: Timers::new(),
             cancels: VecDeque::new(),
             batch: Vec::with_capacity(256),
@@ -132,7 +137,7 @@ impl<B: Backend> EventLoop<B> {
             stale: 0,
             stop: Arc::new(AtomicBool::new(false)),
             dispatching: false,
-            kept_alive: Vec::new(),
+            registrations: ManuallyDrop::default(),
         }
     }
 
@@ -202,9 +207,9 @@ impl<B: Backend> EventLoop<B> {
             let Some((op, callback)) = parts.take() else { return };
             if told.orphan {
                 drop(callback);
-                op.orphaned(told.res, &mut event_loop.backend);
+                op.orphaned(told.res, &mut *event_loop.backend);
             } else {
-                let output = op.finish(told.res, &mut event_loop.backend);
+                let output = op.finish(told.res, &mut *event_loop.backend);
                 callback(event_loop, output);
             }
         });
@@ -223,7 +228,7 @@ impl<B: Backend> EventLoop<B> {
     ) -> IoResult<Token> {
         let raw = op.lower();
         let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            let accepted = op.accepted(told.res, &mut event_loop.backend);
+            let accepted = op.accepted(told.res, &mut *event_loop.backend);
             if !told.orphan {
                 callback(event_loop, accepted, told.more);
             }
@@ -356,6 +361,21 @@ impl<B: Backend> EventLoop<B> {
         self.in_flight == 0 && self.timers.len() == 0 && self.batch_next == self.batch.len()
     }
 
+    /// Asks for the end of every op, callbacks included, and waits for the kernel's last word on each, at most
+    /// `grace`. Answers whether none is left.
+    pub fn drain(&mut self, grace: Duration) -> bool {
+        let until = self.backend.now() + grace;
+        let tokens: Vec<Token> = self.slots.in_flight().map(|(token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.cancel(token));
+        while self.in_flight > 0 {
+            let left = until.since(self.backend.now());
+            if left.is_zero() || self.run_once(left).is_err() {
+                break;
+            }
+        }
+        self.in_flight == 0
+    }
+
     /// Ends the loop when nothing is in flight; otherwise answers it back, since the kernel may still write to what
     /// its ops point at.
     ///
@@ -366,10 +386,7 @@ impl<B: Backend> EventLoop<B> {
         if self.in_flight > 0 {
             return Err(self);
         }
-        let EventLoop { backend, slots, timers, batch, kept_alive, .. } = self;
-        drop((slots, timers, batch));
-        backend.close();
-        drop(kept_alive);
+        drop(self);
         Ok(())
     }
 
@@ -378,9 +395,17 @@ impl<B: Backend> EventLoop<B> {
         self.slots.in_flight().map(|(_, kind)| kind).collect()
     }
 
-    /// Keeps `memory` alive as long as the loop: for memory registered with its kernel.
-    pub fn keep_alive(&mut self, memory: Arc<dyn std::any::Any + Send + Sync>) {
-        self.kept_alive.push(memory);
+    /// Tells the kernel about a pool's memory, so that file ops on its buffers need not map it each time. The loop
+    /// keeps the memory as long as the kernel knows it.
+    ///
+    /// # Errors
+    ///
+    /// Why not; the pool works the same unregistered. EBUSY when a loop has it registered already.
+    pub fn register_pool(&mut self, pool: &mut BufPool) -> IoResult<()> {
+        // SAFETY: the loop's destructor drops the registrations after the backend was closed, or leaks both.
+        let registration = unsafe { pool.register(&mut *self.backend) }?;
+        self.registrations.push(registration);
+        Ok(())
     }
 
     // What follows is the fibers' side of the loop.
@@ -409,7 +434,7 @@ impl<B: Backend> EventLoop<B> {
             let res = slot.res;
             self.slots.release(token);
             op.abandoned();
-            op.orphaned(res, &mut self.backend);
+            op.orphaned(res, &mut *self.backend);
             return;
         }
         op.abandoned();
@@ -417,7 +442,7 @@ impl<B: Backend> EventLoop<B> {
         slot.orphan = true;
         slot.target = Target::Call(Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
             if let Some(op) = op.take() {
-                op.orphaned(told.res, &mut event_loop.backend);
+                op.orphaned(told.res, &mut *event_loop.backend);
             }
         }));
         self.cancel(token);
@@ -595,6 +620,25 @@ impl<B: Backend> EventLoop<B> {
                 return;
             }
             self.cancels.pop_front();
+        }
+    }
+}
+
+/// A loop that is dropped asks for the end of every op and waits a moment for the last words; no callback runs any
+/// more. What the kernel has not let go of by then is leaked, never freed under its hands.
+impl<B: Backend> Drop for EventLoop<B> {
+    fn drop(&mut self) {
+        self.slots.orphan_all();
+        self.timers = Timers::new();
+        if !self.drain(DROP_GRACE) {
+            eprintln!("wo: a loop was dropped with ops in flight; their memory is leaked: {:?}", self.pending());
+            return;
+        }
+        // SAFETY: each is taken or dropped once, here; nothing uses the loop afterwards.
+        unsafe {
+            ManuallyDrop::drop(&mut self.slots);
+            ManuallyDrop::take(&mut self.backend).close();
+            ManuallyDrop::drop(&mut self.registrations);
         }
     }
 }

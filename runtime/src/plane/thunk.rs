@@ -105,7 +105,10 @@ mod tests {
     fn calls_and_drops_once<const WORDS: usize>() {
         let witness = Rc::new(());
         let held = (Rc::clone(&witness), [7usize; WORDS]);
-        let mut thunk = Thunk::<Vec<i32>>::new(move |log, told| log.push(told.res + held.1[0] as i32));
+        let mut thunk = Thunk::<Vec<i32>>::new(move |log, told| {
+            let (_witness, words) = &held;
+            log.push(told.res + words[0] as i32);
+        });
         let mut log = Vec::new();
         thunk.call(&mut log, Told { res: 1, more: true, orphan: false });
         thunk.call(&mut log, Told { res: 2, more: false, orphan: false });
