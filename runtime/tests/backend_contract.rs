@@ -35,6 +35,7 @@ mod contract {
     }
 }
 
+use wo_runtime::plane::backend::sim::SimBackend;
 use wo_runtime::plane::backend::uring::UringBackend;
 use wo_runtime::plane::backend::{BackendConfig, Feature, Mode, OpSet, Shim};
 
@@ -57,7 +58,7 @@ macro_rules! contract {
             use super::*;
             tests! { $backend, $config,
                 ops: nop_completes_once full_flush_retry ten_thousand_nops flush_then_reap
-                    cancel_of_nothing_is_ignored tokens_come_back_as_they_are close_closes jobs_answer cancel_of_jobs;
+                    cancel_of_nothing_is_ignored tokens_come_back_as_they_are close_closes jobs_answer;
                 net: bytes_travel a_megabyte_travels ends_are_told cancelled_recv_ends_once cancel_that_races
                     connections_are_made accept_goes_on refused_connection_completes cancelled_accept_ends_once
                     refusals_are_completions datagrams_know_their_sender pipes_are_streams
@@ -78,6 +79,7 @@ macro_rules! real {
             #[allow(unused_imports)]
             use super::*;
             tests! { $backend, $config,
+                ops: cancel_of_jobs;
                 real: rings_from_another_thread signals_are_no_errors foreign_descriptors_wait writes_wait_for_room
                     crowded_accepts_go_on an_open_that_waits_can_be_cancelled no_write_raises_sigpipe;
             }
@@ -91,6 +93,8 @@ contract!(uring_cooperative, UringBackend, cooperative());
 real!(uring_cooperative_real, UringBackend, cooperative());
 contract!(uring_poor, UringBackend, poor());
 real!(uring_poor_real, UringBackend, poor());
+contract!(sim, SimBackend, BackendConfig::default());
+contract!(sim_other_seed, SimBackend, BackendConfig { seed: 0x5eed, ..BackendConfig::default() });
 
 fn cooperative() -> BackendConfig {
     BackendConfig { mode: Mode::Cooperative, ..BackendConfig::default() }

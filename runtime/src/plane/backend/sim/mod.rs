@@ -1,124 +1,435 @@
-//! The simulated kernel.
+//! The simulated kernel: sockets, pipes, files and time in memory, a function of the program and one seed.
+//!
+//! Nothing here enters the operating system or looks at a real clock. An op takes effect when it is flushed, or
+//! later when what it waits for happens; its completion travels through the world's line of events and reaches the
+//! loop after a short span that the seed draws. Waiting moves the virtual clock to the next event, or to the end of
+//! the timeout, whichever is first, and takes no time. Two runs of one program with one seed are the same run;
+//! another seed puts independent completions in another order.
+//!
+//! Computing takes no virtual time either, with one exception: a loop that looks at the kernel again and again without
+//! waiting would stop the clock for everyone else, so after a hundred such looks each further one takes a microsecond.
+//!
+//! The simulated host is alone: it has its loopback, and every other address is without a route (`ENETUNREACH`). It
+//! answers as Linux does otherwise; [`SimBackend::control`] makes it fail. A kind of op it lacks completes with
+//! `-ENOSYS`. Jobs run inside the flush that hands them over, one after another, so what they compute is in the
+//! program's order; what they ask of the real system is real.
 
-use std::convert::Infallible;
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
+use crate::plane::backend::caps::KernelVersion;
+use crate::plane::backend::sim::control::Rule;
+use crate::plane::backend::sim::memory::Operand;
+use crate::plane::backend::sim::net::address::Family;
+use crate::plane::backend::sim::ops::InFlight;
+use crate::plane::backend::sim::world::{Errno, LoopId, ObjectId, State, World};
 use crate::plane::backend::{
-    Backend, BackendConfig, Caps, Full, RawCompletion, SocketKind, SocketOption, SocketOptionName, Waker,
+    Backend, BackendConfig, BackendKind, Caps, Feature, Full, OpSet, RawCompletion, SocketKind, SocketOption,
+    SocketOptionName, Waker,
 };
-use crate::plane::fd::{Fd, RawDescriptor};
+use crate::plane::fd::{DescriptorTable, Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
 
-/// The simulated kernel.
+pub use control::{Held, SimControl};
+
+mod control;
+mod events;
+mod exec;
+mod file;
+mod fs;
+mod memory;
+mod net;
+mod ops;
+mod pages;
+mod pipe;
+mod world;
+
+/// Looks at the kernel without waiting that take no time, and what each further one takes.
+const FREE_LOOKS: u32 = 100;
+const LOOK: Duration = Duration::from_micros(1);
+
+/// Buffers that can be registered at most.
+const REGISTERED_MAX: u16 = 16_384;
+
+/// The features the simulated kernel has, unless the shim hides them.
+const FEATURES: [Feature; 5] =
+    [Feature::MultishotAccept, Feature::RegisteredBuffers, Feature::WaitDeadline, Feature::NoDrop, Feature::Truncate];
+
+/// One loop's kernel in a simulated world. Opening it makes the world, from the configuration's seed; dropping it
+/// ends its ops in flight without a word.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::plane::Instant;
+/// use wo_runtime::plane::backend::sim::SimBackend;
+/// use wo_runtime::plane::backend::{Backend, BackendConfig};
+///
+/// let mut sim = SimBackend::open(&BackendConfig { seed: 7, ..BackendConfig::default() })?;
+/// sim.wait(Some(Duration::from_secs(30 * 86_400)))?; // a month, at once
+/// assert_eq!(sim.now(), Instant::ORIGIN + Duration::from_secs(30 * 86_400));
+/// # Ok::<(), wo_runtime::error::IoError>(())
+/// ```
+pub struct SimBackend {
+    world: Arc<World>,
+    home: LoopId,
+    caps: Caps,
+    waker: Waker,
+    queue: Vec<Entry>,
+    queue_max: usize,
+    registered: u16,
+    registration_refused: bool,
+    /// Looks at the kernel since the last wait.
+    looks: u32,
+}
+
+/// What waits to be handed over, in order.
 #[derive(Debug)]
-pub struct SimBackend(Infallible);
+enum Entry {
+    Submit(InFlight),
+    Cancel(Token),
+}
+
+impl SimBackend {
+    /// The fault controls of this loop's world.
+    pub fn control(&self) -> SimControl {
+        SimControl::new(Arc::clone(&self.world), self.home)
+    }
+
+    /// Hands the queue over. Jobs run here, without the world's lock, since they may use it.
+    fn hand_over(&mut self) {
+        let mut state = self.world.lock();
+        for entry in self.queue.drain(..) {
+            match entry {
+                Entry::Cancel(token) => state.cancel(self.home, token),
+                Entry::Submit(op) if !self.caps.supports(op.kind()) => state.post(&op, -errno::ENOSYS, false),
+                Entry::Submit(op) if asks_hidden(&self.caps, op.operand.op()) => state.post(&op, -errno::EINVAL, false),
+                Entry::Submit(mut op) if op.kind() == OpKind::Job => {
+                    let ruled = state.controls.rule_for(OpKind::Job);
+                    drop(state);
+                    let res = match ruled {
+                        Some(Rule::Answer(res)) => res,
+                        _ => op.operand.take_call().map_or(-errno::EINVAL, run),
+                    };
+                    state = self.world.lock();
+                    state.post(&op, res, false);
+                }
+                Entry::Submit(op) => state.issue(op),
+            }
+        }
+    }
+
+    /// Looks at the kernel without waiting: what is due has happened. See the module's text on the clock.
+    fn look(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        let mut state = self.world.lock();
+        let now = state.time.now();
+        state.run_until(if self.looks > FREE_LOOKS { now + LOOK } else { now });
+    }
+
+    /// Lets things happen until something is ready for this loop.
+    fn wait_until(&self, deadline: Option<Instant>) -> IoResult<()> {
+        let mut state = self.world.lock();
+        while !state.has_ready(self.home) && !self.waker.is_rung() {
+            if state.step(deadline.unwrap_or(Instant::NEVER)) {
+                continue;
+            }
+            let Some(deadline) = deadline else { return Err(self.quiescent(&state)) };
+            state.time.advance(deadline);
+            return Ok(());
+        }
+        // What happens at this same moment is part of this wake.
+        let now = state.time.now();
+        state.run_until(now);
+        Ok(())
+    }
+
+    fn quiescent(&self, state: &State) -> IoError {
+        let held = match state.controls.held() {
+            0 => String::new(),
+            held => format!("; {held} completions are held back by the fault controls"),
+        };
+        IoError::new(libc::EDEADLK, OpKind::Wait, Stage::Completion).with_context(format!(
+            "the simulated world is quiescent: every fiber waits and nothing can wake it ({}{held})",
+            state.describe_waiting(self.home)
+        ))
+    }
+
+    fn adopt_object(&self, state: &mut State, object: ObjectId) -> Result<Fd, Errno> {
+        state.install(object).map(|raw| self.own(raw))
+    }
+
+    fn own(&self, raw: RawDescriptor) -> Fd {
+        let table: Arc<dyn DescriptorTable> = Arc::<World>::clone(&self.world);
+        Fd::of_table(raw, table)
+    }
+
+    /// A synchronous call on a descriptor.
+    fn call<T>(
+        &self,
+        fd: &Fd,
+        op: OpKind,
+        context: impl FnOnce() -> String,
+        call: impl FnOnce(&mut State, ObjectId) -> Result<T, Errno>,
+    ) -> IoResult<T> {
+        let mut state = self.world.lock();
+        let answer = state.lookup(fd.raw()).and_then(|object| call(&mut state, object));
+        state.settle();
+        answer.map_err(|errno| IoError::new(errno, op, Stage::Completion).with_context(context()))
+    }
+
+    fn pair(
+        &self,
+        op: OpKind,
+        what: &'static str,
+        make: impl FnOnce(&mut State) -> (ObjectId, ObjectId),
+    ) -> IoResult<(Fd, Fd)> {
+        let mut state = self.world.lock();
+        let (a, b) = make(&mut state);
+        let installed = state.install(a).and_then(|a| match state.install(b) {
+            Ok(b) => Ok((a, b)),
+            Err(errno) => {
+                // The number was given out a moment ago, so it is open.
+                let _ = state.close(a);
+                Err(errno)
+            }
+        });
+        if installed.is_err() {
+            state.end(b);
+        }
+        state.settle();
+        drop(state);
+        installed
+            .map(|(a, b)| (self.own(a), self.own(b)))
+            .map_err(|errno| IoError::new(errno, op, Stage::Completion).with_context(what))
+    }
+}
+
+/// Whether an op asks for a feature the shim hides.
+fn asks_hidden(caps: &Caps, op: &RawOp) -> bool {
+    matches!(op, RawOp::Accept { multishot: true, .. }) && !caps.has(Feature::MultishotAccept)
+}
+
+/// Runs a job; one that panics is answered as an error, and the hook has reported it.
+fn run(call: Box<dyn FnOnce() -> i32 + Send>) -> i32 {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        discard(panic);
+        -errno::EIO
+    })
+}
+
+/// Drops what a user's code left behind; its destructor may panic too, and that was reported by the hook.
+fn discard(remains: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(remains))) {
+        std::mem::forget(again);
+    }
+}
 
 impl Backend for SimBackend {
-    fn open(_config: &BackendConfig) -> IoResult<SimBackend> {
-        Err(IoError::new(errno::ENOSYS, OpKind::Setup, Stage::Setup).with_context("sim"))
+    fn open(config: &BackendConfig) -> IoResult<SimBackend> {
+        let shim = &config.shim;
+        if let Some(errno) = shim.fail_setup {
+            return Err(IoError::new(errno, OpKind::Setup, Stage::Setup)
+                .with_context("the simulated kernel: the shim of its configuration refuses it"));
+        }
+        let mut caps = Caps::new(BackendKind::Sim, shim.kernel.unwrap_or(KernelVersion { major: 0, minor: 0 }));
+        caps.ops = OpSet::ALL.minus(shim.hidden_ops);
+        for feature in FEATURES {
+            caps.set(feature, !shim.hides(feature));
+        }
+        let world = Arc::new(World::new(config.seed));
+        let home = world.lock().enter();
+        Ok(SimBackend {
+            world,
+            home,
+            caps,
+            waker: Waker::flag(),
+            queue: Vec::new(),
+            queue_max: config.submission_entries.max(1).next_power_of_two() as usize,
+            registered: 0,
+            registration_refused: shim.fail_registration.is_some(),
+            looks: 0,
+        })
     }
 
     fn caps(&self) -> &Caps {
-        match self.0 {}
+        &self.caps
     }
 
-    unsafe fn submit(&mut self, _token: Token, _op: RawOp) -> Result<(), Full> {
-        match self.0 {}
+    unsafe fn submit(&mut self, token: Token, op: RawOp) -> Result<(), Full> {
+        if self.submission_space() == 0 {
+            return Err(Full);
+        }
+        // SAFETY: the caller promises the memory until the terminal completion was reaped or the backend was closed;
+        // the operand is dropped when the result stands, which is before, and closing drops all that are left.
+        let operand = unsafe { Operand::new(op) };
+        self.queue.push(Entry::Submit(InFlight::new(self.home, token, operand)));
+        Ok(())
     }
 
-    fn cancel(&mut self, _target: Token) -> Result<(), Full> {
-        match self.0 {}
+    fn cancel(&mut self, target: Token) -> Result<(), Full> {
+        if self.submission_space() == 0 {
+            return Err(Full);
+        }
+        self.queue.push(Entry::Cancel(target));
+        Ok(())
     }
 
     fn flush(&mut self) -> IoResult<()> {
-        match self.0 {}
+        self.hand_over();
+        self.look();
+        Ok(())
     }
 
-    fn wait(&mut self, _timeout: Option<Duration>) -> IoResult<()> {
-        match self.0 {}
+    fn wait(&mut self, timeout: Option<Duration>) -> IoResult<()> {
+        self.hand_over();
+        let now = self.now();
+        // The end of time is no deadline.
+        let deadline = timeout.map(|timeout| now + timeout).filter(|deadline| *deadline != Instant::NEVER);
+        if deadline == Some(now) {
+            self.look();
+            self.waker.acknowledge();
+            return Ok(());
+        }
+        self.looks = 0;
+        let answer = self.wait_until(deadline);
+        self.waker.acknowledge();
+        answer
     }
 
     fn has_completions(&mut self) -> bool {
-        match self.0 {}
+        self.look();
+        self.world.lock().has_ready(self.home)
     }
 
-    fn reap(&mut self, _out: &mut Vec<RawCompletion>) {
-        match self.0 {}
+    fn reap(&mut self, out: &mut Vec<RawCompletion>) {
+        if let Some(ready) = self.world.lock().ready(self.home) {
+            out.append(ready);
+        }
     }
 
     fn submission_space(&self) -> usize {
-        match self.0 {}
+        self.queue_max - self.queue.len()
     }
 
     fn unsubmitted(&self) -> usize {
-        match self.0 {}
+        self.queue.len()
     }
 
     fn waker(&self) -> Waker {
-        match self.0 {}
+        self.waker.clone()
     }
 
     fn now(&self) -> Instant {
-        match self.0 {}
+        self.world.lock().time.now()
     }
 
     unsafe fn register_buffer(&mut self, _memory: RawSlice) -> Option<u16> {
-        match self.0 {}
+        let room = self.registered < REGISTERED_MAX;
+        if self.registration_refused || !self.caps.has(Feature::RegisteredBuffers) || !room {
+            return None;
+        }
+        self.registered += 1;
+        Some(self.registered - 1)
     }
 
-    fn socket(&mut self, _domain: socket2::Domain, _kind: SocketKind) -> IoResult<Fd> {
-        match self.0 {}
+    fn socket(&mut self, domain: socket2::Domain, kind: SocketKind) -> IoResult<Fd> {
+        let family = match domain {
+            socket2::Domain::IPV4 => Ok(Family::V4),
+            socket2::Domain::IPV6 => Ok(Family::V6),
+            socket2::Domain::UNIX => Ok(Family::Unix),
+            _ => Err(libc::EAFNOSUPPORT),
+        };
+        let mut state = self.world.lock();
+        family
+            .and_then(|family| {
+                let object = state.make_socket(family, kind);
+                self.adopt_object(&mut state, object)
+            })
+            .map_err(|errno| {
+                IoError::new(errno, OpKind::Socket, Stage::Completion).with_context(format!("{kind:?} {domain:?}"))
+            })
     }
 
-    fn socket_pair(&mut self, _kind: SocketKind) -> IoResult<(Fd, Fd)> {
-        match self.0 {}
+    fn socket_pair(&mut self, kind: SocketKind) -> IoResult<(Fd, Fd)> {
+        self.pair(OpKind::Socket, "socket pair", |state| state.make_pair(kind))
     }
 
     fn pipe(&mut self) -> IoResult<(Fd, Fd)> {
-        match self.0 {}
+        self.pair(OpKind::Open, "pipe", State::make_pipe)
     }
 
-    fn bind(&mut self, _fd: &Fd, _address: &SocketAddress) -> IoResult<()> {
-        match self.0 {}
+    fn bind(&mut self, fd: &Fd, address: &SocketAddress) -> IoResult<()> {
+        address.to_kernel(OpKind::Bind)?;
+        self.call(fd, OpKind::Bind, || address.to_string(), |state, object| state.bind(object, address))
     }
 
-    fn listen(&mut self, _fd: &Fd, _backlog: u32) -> IoResult<()> {
-        match self.0 {}
+    fn listen(&mut self, fd: &Fd, backlog: u32) -> IoResult<()> {
+        self.call(fd, OpKind::Listen, String::new, |state, object| state.listen(object, backlog))
     }
 
-    fn local_address(&mut self, _fd: &Fd) -> IoResult<SocketAddress> {
-        match self.0 {}
+    fn local_address(&mut self, fd: &Fd) -> IoResult<SocketAddress> {
+        self.call(fd, OpKind::SocketOption, String::new, |state, object| state.local_address(object))
     }
 
-    fn peer_address(&mut self, _fd: &Fd) -> IoResult<SocketAddress> {
-        match self.0 {}
+    fn peer_address(&mut self, fd: &Fd) -> IoResult<SocketAddress> {
+        self.call(fd, OpKind::SocketOption, String::new, |state, object| state.peer_address(object))
     }
 
-    fn set_socket_option(&mut self, _fd: &Fd, _option: SocketOption) -> IoResult<()> {
-        match self.0 {}
+    fn set_socket_option(&mut self, fd: &Fd, option: SocketOption) -> IoResult<()> {
+        let context = || format!("{option:?}");
+        self.call(fd, OpKind::SocketOption, context, |state, object| state.set_option(object, option))
     }
 
-    fn socket_option(&mut self, _fd: &Fd, _name: SocketOptionName) -> IoResult<SocketOption> {
-        match self.0 {}
+    fn socket_option(&mut self, fd: &Fd, name: SocketOptionName) -> IoResult<SocketOption> {
+        self.call(fd, OpKind::SocketOption, || format!("{name:?}"), |state, object| state.option(object, name))
     }
 
-    unsafe fn try_send(&mut self, _fd: &Fd, _buf: RawSlice) -> Option<i32> {
-        match self.0 {}
+    unsafe fn try_send(&mut self, fd: &Fd, buf: RawSlice) -> Option<i32> {
+        // SAFETY: the caller vouches for the memory during the call, and the operand ends with it.
+        let operand = unsafe { Operand::new(RawOp::Send { fd: fd.raw(), buf, all: false }) };
+        let mut op = InFlight::new(self.home, Token::from_raw(0), operand);
+        let mut state = self.world.lock();
+        let sent = state.try_at_once(&mut op);
+        state.settle();
+        sent
     }
 
-    fn adopt(&mut self, _raw: RawDescriptor) -> Fd {
-        match self.0 {}
+    fn adopt(&mut self, raw: RawDescriptor) -> Fd {
+        self.own(raw)
     }
 
-    fn foreign(&mut self, _raw: RawDescriptor) -> IoResult<Fd> {
-        match self.0 {}
+    fn foreign(&mut self, raw: RawDescriptor) -> IoResult<Fd> {
+        Err(IoError::new(errno::EBADF, OpKind::Open, Stage::Submit).with_context(format!(
+            "descriptor {raw}: a descriptor of the operating system does not exist in a simulated world; \
+             run the program with WO_IO=auto to use it"
+        )))
     }
 
-    fn close(self) {
-        match self.0 {}
+    fn close(self) {}
+}
+
+impl Drop for SimBackend {
+    fn drop(&mut self) {
+        // Ops that were never handed over end here, before the world is asked to forget the others.
+        self.queue.clear();
+        self.world.lock().leave(self.home);
+    }
+}
+
+impl fmt::Debug for SimBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimBackend")
+            .field("now", &self.now())
+            .field("unsubmitted", &self.queue.len())
+            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,117 @@
+//! Open files: what a descriptor adds to the file it opened.
+
+use crate::plane::backend::operand::OpenHow;
+use crate::plane::backend::sim::exec::Answer;
+use crate::plane::backend::sim::fs::{Content, Inode};
+use crate::plane::backend::sim::ops::InFlight;
+use crate::plane::backend::sim::world::{Body, Errno, ObjectId, State};
+use crate::plane::op::NO_OFFSET;
+
+/// One opening of a file.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) inode: Inode,
+    readable: bool,
+    writable: bool,
+    append: bool,
+    position: u64,
+}
+
+impl State {
+    /// Opens the op's path: answers a descriptor.
+    pub(super) fn open(&mut self, op: &InFlight, how: OpenHow) -> Result<usize, Errno> {
+        let flags = how.flags()?;
+        if !self.has_room_for_descriptor() {
+            return Err(libc::EMFILE);
+        }
+        let inode = self.fs.open(op.operand.path(), flags, how.mode, self.time.now())?;
+        let access = flags & libc::O_ACCMODE;
+        let file = OpenFile {
+            inode,
+            readable: access != libc::O_WRONLY,
+            writable: access != libc::O_RDONLY,
+            append: how.append,
+            position: 0,
+        };
+        let object = self.add(Body::File(file));
+        self.install(object).map(|raw| raw as usize)
+    }
+
+    fn file_mut(&mut self, object: ObjectId) -> Result<&mut OpenFile, Errno> {
+        match self.body_mut(object)? {
+            Body::File(file) => Ok(file),
+            Body::Socket(_) | Body::PipeReader(_) | Body::PipeWriter(_) => Err(libc::EINVAL),
+        }
+    }
+
+    /// Reads at `offset`, or at the position and moves it.
+    pub(super) fn read_file(&mut self, object: ObjectId, op: &mut InFlight, offset: u64) -> Answer {
+        let file = self.file_mut(object)?;
+        if !file.readable {
+            return Err(libc::EBADF);
+        }
+        let (inode, at) = (file.inode, if offset == NO_OFFSET { file.position } else { offset });
+        if i64::try_from(at).is_err() {
+            return Err(libc::EINVAL);
+        }
+        let bytes = self.fs.read(inode, at, op.want(), self.time.now())?;
+        op.operand.scatter(0, &bytes);
+        if offset == NO_OFFSET {
+            self.file_mut(object)?.position = at + bytes.len() as u64;
+        }
+        Ok(Some(bytes.len()))
+    }
+
+    /// Writes at `offset`, or at the position and moves it; at the end when the file was opened for appending.
+    pub(super) fn write_file(&mut self, object: ObjectId, op: &mut InFlight, offset: u64) -> Answer {
+        let file = self.file_mut(object)?;
+        if !file.writable {
+            return Err(libc::EBADF);
+        }
+        let (inode, append) = (file.inode, file.append);
+        let at = if offset == NO_OFFSET { file.position } else { offset };
+        if i64::try_from(at).is_err() {
+            return Err(libc::EINVAL);
+        }
+        let bytes = op.operand.gather(0, op.want());
+        let (count, end) = self.fs.write(inode, (!append).then_some(at), &bytes, self.time.now())?;
+        if offset == NO_OFFSET {
+            self.file_mut(object)?.position = end;
+        }
+        Ok(Some(count))
+    }
+
+    pub(super) fn truncate(&mut self, object: ObjectId, len: u64) -> Result<(), Errno> {
+        let now = self.time.now();
+        let file = self.file_mut(object)?;
+        if !file.writable {
+            return Err(libc::EINVAL);
+        }
+        let inode = file.inode;
+        self.fs.truncate(inode, len, now)
+    }
+
+    pub(super) fn allocate(&mut self, object: ObjectId, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
+        let now = self.time.now();
+        if len == 0 || i64::try_from(offset).is_err() || i64::try_from(len).is_err() {
+            return Err(libc::EINVAL);
+        }
+        let file = match self.body_mut(object)? {
+            Body::File(file) if file.writable => file,
+            Body::File(_) | Body::PipeReader(_) => return Err(libc::EBADF),
+            Body::PipeWriter(_) => return Err(libc::ESPIPE),
+            Body::Socket(_) => return Err(libc::ENODEV),
+        };
+        let inode = file.inode;
+        self.fs.allocate(inode, offset, len, keep_size, now)
+    }
+
+    /// Everything written is on the simulated disk at once; what a sync adds is the wait, and what was told to fail.
+    pub(super) fn sync(&mut self, object: ObjectId) -> Result<(), Errno> {
+        let inode = self.file_mut(object)?.inode;
+        match self.fs.node(inode)?.content {
+            Content::File(_) | Content::Directory(_) => Ok(()),
+            Content::Socket | Content::Null | Content::Zero => Err(libc::EINVAL),
+        }
+    }
+}

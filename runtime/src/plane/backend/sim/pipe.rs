@@ -1,0 +1,120 @@
+//! Pipes: 64 KiB between a writer and a reader, at once and without a wire.
+//!
+//! A write of up to 4096 bytes goes in whole or waits; a longer one writes what there is room for. The bytes belong
+//! to the reading end.
+
+use std::collections::VecDeque;
+
+use crate::plane::backend::sim::exec::Answer;
+use crate::plane::backend::sim::ops::InFlight;
+use crate::plane::backend::sim::world::{Body, ObjectId, State};
+use crate::plane::op::Readiness;
+
+const PIPE_BYTES: usize = 65_536;
+/// The longest write that is never split.
+const WHOLE_BYTES_MAX: usize = 4096;
+
+/// The end to read from.
+#[derive(Debug, Default)]
+pub(super) struct PipeReader {
+    bytes: VecDeque<u8>,
+    /// The other end, while it is open.
+    writer: Option<ObjectId>,
+}
+
+/// The end to write to.
+#[derive(Debug)]
+pub(super) struct PipeWriter {
+    /// The other end, while it is open.
+    reader: Option<ObjectId>,
+}
+
+impl State {
+    /// Makes a pipe: the end to read from, then the end to write to.
+    pub(super) fn make_pipe(&mut self) -> (ObjectId, ObjectId) {
+        let reader = self.add(Body::PipeReader(PipeReader::default()));
+        let writer = self.add(Body::PipeWriter(PipeWriter { reader: Some(reader) }));
+        if let Some(end) = self.pipe_reader(reader) {
+            end.writer = Some(writer);
+        }
+        (reader, writer)
+    }
+
+    fn pipe_reader(&mut self, object: ObjectId) -> Option<&mut PipeReader> {
+        match self.body_mut(object) {
+            Ok(Body::PipeReader(end)) => Some(end),
+            _ => None,
+        }
+    }
+
+    pub(super) fn read_pipe(&mut self, object: ObjectId, op: &mut InFlight) -> Answer {
+        let want = op.want();
+        let Some(end) = self.pipe_reader(object) else { return Err(libc::EBADF) };
+        if want == 0 {
+            return Ok(Some(0));
+        }
+        if end.bytes.is_empty() {
+            return Ok(end.writer.is_none().then_some(0));
+        }
+        let bytes: Vec<u8> = end.bytes.drain(..want.min(end.bytes.len())).collect();
+        let writer = end.writer;
+        op.operand.scatter(0, &bytes);
+        if let Some(writer) = writer {
+            self.touch(writer);
+        }
+        Ok(Some(bytes.len()))
+    }
+
+    pub(super) fn write_pipe(&mut self, object: ObjectId, op: &mut InFlight) -> Answer {
+        let want = op.want();
+        let reader = match self.body(object)? {
+            Body::PipeWriter(end) => end.reader,
+            _ => return Err(libc::EBADF),
+        };
+        if want == 0 {
+            return Ok(Some(0));
+        }
+        let reader = reader.ok_or(libc::EPIPE)?;
+        let Some(end) = self.pipe_reader(reader) else { return Err(libc::EPIPE) };
+        let room = PIPE_BYTES - end.bytes.len();
+        if room == 0 || want <= WHOLE_BYTES_MAX && room < want {
+            return Ok(None);
+        }
+        let bytes = op.operand.gather(0, room.min(want));
+        end.bytes.extend(&bytes);
+        self.touch(reader);
+        Ok(Some(bytes.len()))
+    }
+
+    pub(super) fn pipe_reader_readiness(end: &PipeReader) -> Readiness {
+        Readiness { readable: !end.bytes.is_empty(), hangup: end.writer.is_none(), ..Readiness::default() }
+    }
+
+    pub(super) fn pipe_writer_readiness(&self, end: &PipeWriter) -> Readiness {
+        let room = end.reader.and_then(|reader| match self.body(reader) {
+            Ok(Body::PipeReader(end)) => Some(PIPE_BYTES - end.bytes.len()),
+            _ => None,
+        });
+        Readiness {
+            writable: room.is_none_or(|room| room >= WHOLE_BYTES_MAX),
+            error: room.is_none(),
+            ..Readiness::default()
+        }
+    }
+
+    pub(super) fn end_pipe_reader(&mut self, end: &PipeReader) {
+        let Some(writer) = end.writer else { return };
+        if let Ok(Body::PipeWriter(other)) = self.body_mut(writer) {
+            other.reader = None;
+        }
+        self.touch(writer);
+    }
+
+    pub(super) fn end_pipe_writer(&mut self, end: &PipeWriter) {
+        let Some(reader) = end.reader else { return };
+        if let Some(other) = self.pipe_reader(reader) {
+            other.writer = None;
+        }
+        self.touch(reader);
+    }
+}
