@@ -9,7 +9,7 @@ use wo_runtime::fiber::{self, JoinError, Notify, oneshot};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::shard::{Builder, RunError};
 
-const EVERY_KERNEL: [Selection; 1] = [Selection::Uring];
+const EVERY_KERNEL: [Selection; 2] = [Selection::Uring, Selection::Sim];
 
 fn on_every_kernel(test: impl Fn(Builder)) {
     for selection in EVERY_KERNEL {
