@@ -1,1 +1,26 @@
-//! wo
+//! `wo`: servers in plain straight-line Rust.
+//!
+//! A function under [`macro@main`] or [`macro@fiber`] is written without `async`, without `.await`, without locks and
+//! threads. Underneath, one io_uring loop runs its fibers: a call that would block parks its fiber, and the others
+//! go on.
+
+pub use wo_macros::{fiber, main};
+pub use wo_runtime::error::{self, IoError, IoResult, OpKind, Stage};
+pub use wo_runtime::fiber::notify::Notify;
+pub use wo_runtime::fiber::oneshot::{self, oneshot};
+pub use wo_runtime::fiber::{
+    Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn,
+    spawn_named, wait, yield_now,
+};
+pub use wo_runtime::plane;
+pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
+pub use wo_runtime::plane::{Deadline, Instant};
+pub use wo_runtime::shard::{Builder, Environment, EnvironmentError, RunError, backend, stop};
+
+/// What the macros expand to. Not for direct use.
+#[doc(hidden)]
+pub mod __rt {
+    pub use wo_runtime::fiber::{Call, Never, SettleOrdinary, output, spend, yield_turn};
+    pub use wo_runtime::plane::backend::Selection;
+    pub use wo_runtime::shard::{MainOptions, run_main};
+}

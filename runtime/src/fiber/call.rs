@@ -1,9 +1,8 @@
 //! The type every parking call has, and how a fiber body tells it from an ordinary value.
 //!
-//! A fiber body's calls are wrapped by the macros as `Settle(call).settle().await`. For a [`Call`] the inherent
-//! `settle` answers the future inside; for every other type the trait's method of the same name answers the value,
-//! ready at once. Inherent methods win over trait methods, so ordinary values pass through untouched, futures of
-//! other libraries too.
+//! The macros put `.__wo_settle().await` behind the calls of a fiber body. For a [`Call`] the inherent method answers
+//! the future inside; for every other type the method of [`SettleOrdinary`] answers the value, ready at once. Inherent
+//! methods win over trait methods, so ordinary values pass through untouched, futures of other libraries too.
 
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -44,34 +43,58 @@ impl<F: Future> Future for Call<F> {
     }
 }
 
-/// Wraps the value of one call in a fiber body; see the module's text. For the macros.
+/// What the macros say to a call. Both methods have names nobody else uses, since a type's own method would win.
 #[doc(hidden)]
-#[derive(Debug)]
-pub struct Settle<T>(pub T);
-
-impl<F: Future> Settle<Call<F>> {
+impl<F: Future> Call<F> {
     /// The future of a parking call.
-    #[inline(always)]
-    pub fn settle(self) -> F {
-        self.0.future
+    #[inline]
+    pub fn __wo_settle(self) -> F {
+        self.future
+    }
+
+    /// The future of a call that may be recursive: a future cannot hold itself, but it can hold a box of itself.
+    #[inline]
+    pub fn __wo_settle_boxed(self) -> Pin<Box<F>> {
+        Box::pin(self.future)
     }
 }
 
-/// The fallback of [`Settle`], for values of every other type. For the macros.
+/// What the macros say to the value of a call that does not park: it is ready. For the macros.
 #[doc(hidden)]
-pub trait SettleOrdinary {
-    /// The value's type.
-    type Value;
-
+pub trait SettleOrdinary: Sized {
     /// The value, ready at once.
-    fn settle(self) -> Ready<Self::Value>;
+    #[inline]
+    fn __wo_settle(self) -> Ready<Self> {
+        ready(self)
+    }
+
+    /// The value, ready at once; nothing to box.
+    #[inline]
+    fn __wo_settle_boxed(self) -> Ready<Self> {
+        ready(self)
+    }
 }
 
-impl<T> SettleOrdinary for Settle<T> {
-    type Value = T;
+impl<T> SettleOrdinary for T {}
 
-    #[inline(always)]
-    fn settle(self) -> Ready<T> {
-        ready(self.0)
-    }
+/// Stands where a fiber body would return an `R`, in code that never runs, so that the compiler knows what its
+/// `return` and `?` convert to. For the macros.
+#[doc(hidden)]
+pub fn output<R>() -> R {
+    unreachable!("it is only called where control never comes")
+}
+
+/// The type `!`, which cannot be named yet as a future's output. For the macros.
+#[doc(hidden)]
+pub type Never = <fn() -> ! as Returns>::Output;
+
+/// What a function pointer returns.
+#[doc(hidden)]
+pub trait Returns {
+    /// The type behind the arrow.
+    type Output;
+}
+
+impl<R> Returns for fn() -> R {
+    type Output = R;
 }

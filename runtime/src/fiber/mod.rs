@@ -17,7 +17,7 @@ pub(crate) mod tick;
 mod turn;
 mod verb;
 
-pub use call::{Call, Settle, SettleOrdinary};
+pub use call::{Call, Never, Returns, SettleOrdinary, output};
 pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named};
 pub use local::spend;
 pub use notify::{Notified, Notify};

@@ -1,0 +1,161 @@
+//! The arguments of the attributes, checked while the program is compiled: each at most once, of the right kind and
+//! range, and none that is unknown. Whatever is wrong is reported where it stands, all of it at once.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token};
+
+use crate::function::Refusals;
+
+/// The arguments of `#[wo::fiber]`.
+#[derive(Debug, Default)]
+pub struct FiberArgs {
+    /// `boxed`: the future of every call of the function is boxed.
+    pub boxed: bool,
+}
+
+impl Parse for FiberArgs {
+    fn parse(input: ParseStream) -> Result<FiberArgs> {
+        let mut args = FiberArgs::default();
+        each(input, |argument| {
+            if argument.name != "boxed" {
+                return Err(argument.unknown("#[wo::fiber]", "`boxed`"));
+            }
+            if let Some(value) = &argument.value {
+                return Err(Error::new_spanned(value, "`boxed` takes no value"));
+            }
+            args.boxed = true;
+            Ok(())
+        })?;
+        Ok(args)
+    }
+}
+
+/// The arguments of `#[wo::main]`, each as the field of the runtime's options that it sets.
+#[derive(Debug, Default)]
+pub struct MainArgs {
+    fields: Vec<TokenStream>,
+}
+
+impl Parse for MainArgs {
+    fn parse(input: ParseStream) -> Result<MainArgs> {
+        let mut args = MainArgs::default();
+        each(input, |argument| {
+            let name = &argument.name;
+            let value = match name.to_string().as_str() {
+                "shards" => argument.number::<usize>(1)?.into_token_stream(),
+                "reductions" => argument.number::<u32>(1)?.into_token_stream(),
+                "seed" => argument.number::<u64>(0)?.into_token_stream(),
+                "io" => argument.selection()?,
+                _ => return Err(argument.unknown("#[wo::main]", "`shards`, `reductions`, `io` and `seed`")),
+            };
+            args.fields.push(quote! { #name: ::core::option::Option::Some(#value) });
+            Ok(())
+        })?;
+        Ok(args)
+    }
+}
+
+impl ToTokens for MainArgs {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let fields = &self.fields;
+        tokens.extend(quote! {
+            ::wo::__rt::MainOptions { #(#fields,)* ..::core::default::Default::default() }
+        });
+    }
+}
+
+/// `name` or `name = value`.
+struct Argument {
+    name: Ident,
+    value: Option<Expr>,
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream) -> Result<Argument> {
+        let name = input.parse()?;
+        let value = match input.parse::<Option<Token![=]>>()? {
+            Some(_) => Some(input.parse()?),
+            None => None,
+        };
+        Ok(Argument { name, value })
+    }
+}
+
+/// Hands every argument to `take`, unless its name came before.
+fn each(input: ParseStream, mut take: impl FnMut(&Argument) -> Result<()>) -> Result<()> {
+    let arguments = Punctuated::<Argument, Token![,]>::parse_terminated(input)?;
+    let mut refusals = Refusals::default();
+    for (index, argument) in arguments.iter().enumerate() {
+        let name = &argument.name;
+        let taken = if arguments.iter().take(index).any(|earlier| earlier.name == *name) {
+            Err(Error::new_spanned(name, format!("`{name}` is given twice")))
+        } else {
+            take(argument)
+        };
+        if let Err(error) = taken {
+            refusals.combine(error);
+        }
+    }
+    refusals.into_result()
+}
+
+impl Argument {
+    fn unknown(&self, attribute: &str, known: &str) -> Error {
+        let name = &self.name;
+        Error::new_spanned(name, format!("unknown argument `{name}`; `{attribute}` takes {known}"))
+    }
+
+    /// The literal behind the equals sign.
+    fn literal(&self, wanted: &str) -> Result<&Lit> {
+        match &self.value {
+            Some(Expr::Lit(ExprLit { lit, .. })) => Ok(lit),
+            Some(other) => Err(Error::new_spanned(other, format!("expected {wanted}"))),
+            None => {
+                let name = &self.name;
+                Err(Error::new_spanned(name, format!("`{name}` needs a value: {wanted}")))
+            }
+        }
+    }
+
+    /// The value as a whole number from `least` up to what an `N` holds.
+    fn number<N: FromStr + ToTokens + Display + PartialOrd>(&self, least: N) -> Result<N>
+    where
+        N::Err: Display,
+    {
+        let wanted = format!("a whole number, {least} or more");
+        let Lit::Int(number) = self.literal(&wanted)? else {
+            return Err(Error::new_spanned(&self.value, format!("expected {wanted}")));
+        };
+        if !number.suffix().is_empty() {
+            return Err(Error::new_spanned(number, format!("expected {wanted}, without a suffix")));
+        }
+        match number.base10_parse::<N>() {
+            Ok(value) if value >= least => Ok(value),
+            Ok(value) => {
+                Err(Error::new_spanned(number, format!("`{}` cannot be {value}: expected {wanted}", self.name)))
+            }
+            Err(error) => Err(Error::new_spanned(number, format!("{error}: expected {wanted}"))),
+        }
+    }
+
+    /// The value as the name of a backend.
+    fn selection(&self) -> Result<TokenStream> {
+        let wanted = r#""auto", "uring", "epoll" or "sim""#;
+        let Lit::Str(name) = self.literal(wanted)? else {
+            return Err(Error::new_spanned(&self.value, format!("expected {wanted}")));
+        };
+        match name.value().as_str() {
+            "auto" => Ok(quote! { ::wo::__rt::Selection::Auto }),
+            "uring" => Ok(quote! { ::wo::__rt::Selection::Uring }),
+            "epoll" => Ok(quote! { ::wo::__rt::Selection::Epoll }),
+            "sim" => Ok(quote! { ::wo::__rt::Selection::Sim }),
+            other => Err(Error::new_spanned(name, format!("there is no backend `{other}`: expected {wanted}"))),
+        }
+    }
+}

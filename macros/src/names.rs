@@ -1,0 +1,163 @@
+//! Every name the macros know by heart: lists, each with its reason, and the questions asked of them.
+//!
+//! A call is told apart by its type, not by its name. These lists exist only where types cannot help, because the
+//! type of the call is still open where the macro would ask for it. A name that is passed by is never awaited, so
+//! `#[wo::fiber]` refuses to define a function of such a name, and nothing that parks can hide behind one.
+
+use syn::{Ident, Path};
+
+/// Calls whose type is often decided by what happens to their value later (`let n: u32 = it.sum()`), so that
+/// asking for it right behind the call is an error. Those in the second half give a pointer or a reference to such
+/// a type.
+const DECIDED_LATER: &[&str] = &[
+    "assume_init",
+    "collect",
+    "default",
+    "expect",
+    "expect_err",
+    "from_iter",
+    "into",
+    "product",
+    "sum",
+    "transmute",
+    "unwrap",
+    "unwrap_err",
+    "unwrap_or",
+    "unwrap_or_default",
+    "unwrap_or_else",
+    "unwrap_unchecked",
+    "zeroed",
+    //
+    "as_mut",
+    "as_ref",
+    "cast",
+    "null",
+    "null_mut",
+];
+
+/// Calls whose arguments look at the type that is expected of the call, as a function given to an adaptor does when
+/// a field wants a `Map<I, fn(A) -> B>`; an expectation does not reach them through another call.
+const EXPECTED: &[&str] =
+    &["filter", "filter_map", "flat_map", "from_mut", "from_ref", "map", "map_while", "skip_while", "take_while"];
+
+/// Types and modules of `std` that the prelude or habit brings into scope by these names. None of their functions
+/// parks, and most of their constructors hand on expectations.
+const STD_OWNERS: &[&str] = &[
+    "Arc",
+    "BTreeMap",
+    "BTreeSet",
+    "BinaryHeap",
+    "Box",
+    "Cell",
+    "Cow",
+    "HashMap",
+    "HashSet",
+    "ManuallyDrop",
+    "MaybeUninit",
+    "NonNull",
+    "Option",
+    "Pin",
+    "Rc",
+    "RefCell",
+    "Result",
+    "String",
+    "Vec",
+    "VecDeque",
+    "mem",
+    "ptr",
+];
+
+/// Crates none of whose functions parks.
+const STD_CRATES: &[&str] = &["alloc", "core", "std"];
+
+/// Functions through which a closure becomes a fiber, as `spawn(..)` or `wo::spawn(..)`.
+const TAKES_FIBER: &[&str] = &["spawn"];
+
+/// What stands between the parentheses of a macro of `std`.
+#[derive(Clone, Copy)]
+pub enum Arguments {
+    /// Expressions, some of them named, as in `format!` and `assert_eq!`.
+    Expressions,
+    /// Expressions, or one and a length: `vec!`.
+    Vector,
+    /// An expression whose text is quoted when it fails, and maybe a format: `assert!`.
+    Assertion,
+    /// An expression, a pattern, and maybe a guard: `matches!`.
+    Pattern,
+    /// Expressions whose text is shown: `dbg!`.
+    Shown,
+}
+
+/// The macros of `std` that evaluate their arguments where they stand.
+const STD_MACROS: &[(&str, Arguments)] = &[
+    ("assert", Arguments::Assertion),
+    ("assert_eq", Arguments::Expressions),
+    ("assert_ne", Arguments::Expressions),
+    ("dbg", Arguments::Shown),
+    ("debug_assert", Arguments::Assertion),
+    ("debug_assert_eq", Arguments::Expressions),
+    ("debug_assert_ne", Arguments::Expressions),
+    ("eprint", Arguments::Expressions),
+    ("eprintln", Arguments::Expressions),
+    ("format", Arguments::Expressions),
+    ("format_args", Arguments::Expressions),
+    ("matches", Arguments::Pattern),
+    ("panic", Arguments::Expressions),
+    ("print", Arguments::Expressions),
+    ("println", Arguments::Expressions),
+    ("todo", Arguments::Expressions),
+    ("unimplemented", Arguments::Expressions),
+    ("unreachable", Arguments::Expressions),
+    ("vec", Arguments::Vector),
+    ("write", Arguments::Expressions),
+    ("writeln", Arguments::Expressions),
+];
+
+/// Whether calls of this name stay as they are.
+pub fn passes_by(name: &Ident) -> bool {
+    is_one_of(name, DECIDED_LATER) || is_one_of(name, EXPECTED)
+}
+
+/// Whether calls of this function stay as they are: by its name, by its owner, or because it is a constructor,
+/// which a capital letter tells (`Some(..)`, `Point(..)`) and whose arguments may live as long as the value.
+pub fn passes_by_function(function: &Path) -> bool {
+    let mut segments = function.segments.iter().map(|segment| &segment.ident);
+    let name = segments.next_back();
+    let first = segments.clone().next();
+    let owner = segments.next_back();
+    name.is_some_and(|name| passes_by(name) || is_constructor(name))
+        || owner.is_some_and(|owner| is_one_of(owner, STD_OWNERS))
+        || first.is_some_and(|krate| is_one_of(krate, STD_CRATES))
+}
+
+/// Whether this is the name of a type or variant rather than of a function.
+pub fn is_constructor(name: &Ident) -> bool {
+    name.to_string().starts_with(char::is_uppercase)
+}
+
+fn is_one_of(name: &Ident, list: &[&str]) -> bool {
+    list.iter().any(|listed| name == listed)
+}
+
+/// Whether a closure given to this function becomes a fiber.
+pub fn takes_fiber(function: &Path) -> bool {
+    let mut segments = function.segments.iter().map(|segment| &segment.ident);
+    let name = match (segments.next(), segments.next(), segments.next()) {
+        (Some(name), None, None) => name,
+        (Some(krate), Some(name), None) if krate == "wo" => name,
+        _ => return false,
+    };
+    TAKES_FIBER.iter().any(|taker| name == taker)
+}
+
+/// What the macro called `name` takes, if it is one of `std`'s that evaluate their arguments.
+pub fn std_macro(name: &Path) -> Option<Arguments> {
+    let mut segments = name.segments.iter().map(|segment| &segment.ident);
+    let name = match (segments.next(), segments.next(), segments.next()) {
+        (Some(name), None, None) => name,
+        (Some(krate), Some(name), None) if krate == "std" || krate == "core" || krate == "alloc" => name,
+        _ => return None,
+    };
+    let (_, arguments) = STD_MACROS.iter().find(|(known, _)| name == known)?;
+    Some(*arguments)
+}

@@ -1,0 +1,119 @@
+//! Settling: a call becomes `call.__wo_settle().await`.
+//!
+//! The method is inherent on `Call`, the type every parking call has, and gives its future; every other type has
+//! it from a trait, and gives a future that is ready with the value itself. Inherent methods win, so the type of
+//! the call alone decides. A method call is a postfix, hence nothing around the call changes: not the order of
+//! evaluation, not the scope of a temporary, not what binds tighter than what.
+
+use proc_macro2::Span;
+use syn::punctuated::Punctuated;
+use syn::token::{Await, Dot, Paren};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Expr, ExprAwait, ExprCall, ExprMethodCall, Ident, parse_quote_spanned};
+
+use super::{Rewriter, closures};
+use crate::names;
+use crate::spans::generated_at;
+
+/// How to settle a call: where it ends, the attributes in front of it, which belong in front of the whole, and whether
+/// it may be recursive, as it carries the name of the function it stands in. The future of a recursive call is boxed.
+pub(super) struct Settling {
+    attrs: Vec<Attribute>,
+    end: Span,
+    recursive: bool,
+}
+
+impl Settling {
+    /// Puts `.__wo_settle().await` behind `call`.
+    pub(super) fn apply(self, call: &mut Expr) {
+        let span = generated_at(self.end);
+        let method = if self.recursive { "__wo_settle_boxed" } else { "__wo_settle" };
+        let settle = ExprMethodCall {
+            attrs: Vec::new(),
+            receiver: Box::new(std::mem::replace(call, Expr::PLACEHOLDER)),
+            dot_token: Dot(span),
+            method: Ident::new(method, span),
+            turbofish: None,
+            paren_token: Paren(span),
+            args: Punctuated::new(),
+        };
+        *call = Expr::Await(ExprAwait {
+            attrs: self.attrs,
+            base: Box::new(Expr::MethodCall(settle)),
+            dot_token: Dot(span),
+            await_token: Await(span),
+        });
+    }
+}
+
+impl Rewriter<'_> {
+    /// Walks the callee and the arguments of `call`, and says how to settle it, unless it is passed by, see [`names`].
+    pub(super) fn function_call(&mut self, call: &mut ExprCall) -> Option<Settling> {
+        self.callee_and_arguments(call);
+        let function = match &*call.func {
+            Expr::Path(function) => Some(&function.path),
+            _ => None,
+        };
+        if function.is_some_and(names::passes_by_function) {
+            return None;
+        }
+        let name = function.and_then(|function| function.segments.last()).map(|last| &last.ident);
+        self.settled += 1;
+        Some(Settling {
+            recursive: name.is_some() && name == self.own_name,
+            end: call.paren_token.span.close(),
+            attrs: std::mem::take(&mut call.attrs),
+        })
+    }
+
+    /// Walks the receiver and the arguments of `call`, and says how to settle it, unless it is passed by.
+    pub(super) fn method_call(&mut self, call: &mut ExprMethodCall) -> Option<Settling> {
+        visit_mut::visit_expr_method_call_mut(self, call);
+        if names::passes_by(&call.method) {
+            return None;
+        }
+        self.settled += 1;
+        Some(Settling {
+            recursive: self.own_name == Some(&call.method),
+            end: call.paren_token.span.close(),
+            attrs: std::mem::take(&mut call.attrs),
+        })
+    }
+
+    /// Walks what the user awaits already. A call there stays as it is, its await being there.
+    pub(super) fn awaited(&mut self, base: &mut Expr) {
+        match base {
+            Expr::Call(call) => self.callee_and_arguments(call),
+            Expr::MethodCall(call) => visit_mut::visit_expr_method_call_mut(self, call),
+            _ => self.visit_expr_mut(base),
+        }
+    }
+
+    /// A closure handed to a function that starts fibers becomes one.
+    fn callee_and_arguments(&mut self, call: &mut ExprCall) {
+        let starts_fiber = match &*call.func {
+            Expr::Path(function) => names::takes_fiber(&function.path),
+            _ => false,
+        };
+        self.visit_expr_mut(&mut call.func);
+        for argument in &mut call.args {
+            match argument {
+                Expr::Closure(closure) if starts_fiber => closures::into_fiber(self, closure),
+                _ => self.visit_expr_mut(argument),
+            }
+        }
+    }
+}
+
+/// Makes `(call,).0` of a settled `call` behind a `&`. Where a `&Foo` is expected, plain Rust takes `&call()` of a
+/// `Box<Foo>`, a guard or a `&Foo` too, since what is expected of a call is but a hint; of an await it is a demand,
+/// and the field of a tuple is what no demand reaches.
+pub(super) fn forget_expected_type(operand: &mut Expr) {
+    let place = match operand {
+        Expr::Paren(inner) => return forget_expected_type(&mut inner.expr),
+        Expr::Await(wait) => wait.await_token.span,
+        _ => return,
+    };
+    let call = std::mem::replace(operand, Expr::PLACEHOLDER);
+    *operand = parse_quote_spanned! {place=> (#call,).0 };
+}

@@ -1,0 +1,99 @@
+//! Turns the body of a plain function into the body of a future.
+//!
+//! One walk over the syntax tree does three things: it settles every call ([`calls`]), puts the budget check at
+//! the head of every loop body ([`loops`]), and makes `async` the closures that wo runs as fibers ([`closures`]).
+//! Arguments of the macros of `std` are walked too ([`macros`]). The walk stops wherever an await would not
+//! belong to this body, or could not stand at all: at nested items, at other closures, at `async` and `const`
+//! blocks, at patterns, types, paths and attributes.
+
+mod calls;
+mod closures;
+mod loops;
+mod macros;
+
+use syn::visit_mut::{self, VisitMut};
+use syn::{Arm, Attribute, Block, Expr, Ident, Item, Pat, Path, Stmt, Type};
+
+/// Rewrites `block`, the body of the fiber function called `own_name` (nothing for `main` and for closures):
+/// calls of that name may be recursive, so the futures they give are boxed.
+pub fn body(block: &mut Block, own_name: Option<&Ident>) {
+    Rewriter::new(own_name).visit_block_mut(block);
+}
+
+/// The walk. `settled` counts the calls it has made awaitable so far, so that whoever rewrites a copy of
+/// something can tell whether anything changed.
+struct Rewriter<'a> {
+    own_name: Option<&'a Ident>,
+    settled: usize,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(own_name: Option<&'a Ident>) -> Self {
+        Rewriter { own_name, settled: 0 }
+    }
+}
+
+impl VisitMut for Rewriter<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => {}
+            Expr::Call(call) => {
+                if let Some(settling) = self.function_call(call) {
+                    settling.apply(expr);
+                }
+            }
+            Expr::MethodCall(call) => {
+                if let Some(settling) = self.method_call(call) {
+                    settling.apply(expr);
+                }
+            }
+            Expr::Await(wait) => self.awaited(&mut wait.base),
+            Expr::Reference(reference) => {
+                self.visit_expr_mut(&mut reference.expr);
+                calls::forget_expected_type(&mut reference.expr);
+            }
+            Expr::Repeat(repeat) => self.visit_expr_mut(&mut repeat.expr),
+            Expr::ForLoop(turn) => {
+                visit_mut::visit_expr_for_loop_mut(self, turn);
+                loops::check_budget(&mut turn.body, turn.for_token.span);
+            }
+            Expr::While(turn) => {
+                visit_mut::visit_expr_while_mut(self, turn);
+                loops::check_budget(&mut turn.body, turn.while_token.span);
+            }
+            Expr::Loop(turn) => {
+                visit_mut::visit_expr_loop_mut(self, turn);
+                loops::check_budget(&mut turn.body, turn.loop_token.span);
+            }
+            Expr::Macro(call) => match self.shown(&call.mac) {
+                Some(shown) => *expr = shown,
+                None => self.std_macro(&mut call.mac),
+            },
+            _ => visit_mut::visit_expr_mut(self, expr),
+        }
+    }
+
+    fn visit_stmt_mut(&mut self, stmt: &mut Stmt) {
+        match stmt {
+            Stmt::Macro(call) => match self.shown(&call.mac) {
+                Some(shown) => *stmt = Stmt::Expr(shown, call.semi_token),
+                None => self.std_macro(&mut call.mac),
+            },
+            _ => visit_mut::visit_stmt_mut(self, stmt),
+        }
+    }
+
+    fn visit_arm_mut(&mut self, arm: &mut Arm) {
+        if let Some((_, guard)) = &mut arm.guard {
+            self.visit_expr_mut(guard);
+        }
+        self.visit_expr_mut(&mut arm.body);
+    }
+
+    fn visit_attribute_mut(&mut self, _: &mut Attribute) {}
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+    fn visit_pat_mut(&mut self, _: &mut Pat) {}
+    fn visit_path_mut(&mut self, _: &mut Path) {}
+    fn visit_type_mut(&mut self, _: &mut Type) {}
+    fn visit_angle_bracketed_generic_arguments_mut(&mut self, _: &mut syn::AngleBracketedGenericArguments) {}
+}
