@@ -35,6 +35,7 @@ mod contract {
     }
 }
 
+use wo_runtime::plane::backend::poll::PollBackend;
 use wo_runtime::plane::backend::sim::SimBackend;
 use wo_runtime::plane::backend::uring::UringBackend;
 use wo_runtime::plane::backend::{BackendConfig, Feature, Mode, OpSet, Shim};
@@ -95,6 +96,8 @@ contract!(uring_poor, UringBackend, poor());
 real!(uring_poor_real, UringBackend, poor());
 contract!(sim, SimBackend, BackendConfig::default());
 contract!(sim_other_seed, SimBackend, BackendConfig { seed: 0x5eed, ..BackendConfig::default() });
+contract!(epoll, PollBackend, BackendConfig::default());
+real!(epoll_real, PollBackend, BackendConfig::default());
 
 fn cooperative() -> BackendConfig {
     BackendConfig { mode: Mode::Cooperative, ..BackendConfig::default() }

@@ -31,6 +31,17 @@ pub trait DescriptorTable: Send + Sync {
     fn stop_listening(&self, raw: RawDescriptor);
 }
 
+/// Hears of descriptors of the operating system that leave the plane's hands, on whatever thread that happens.
+///
+/// A backend that keeps books by number needs it: the number may name another file a moment later.
+pub(crate) trait DescriptorWatch: Send + Sync {
+    /// The last user of `raw` let go: it is closed right after this call.
+    fn closing(&self, raw: RawDescriptor);
+
+    /// `raw` was given out; it is open, and closed by others from now on.
+    fn released(&self, raw: RawDescriptor);
+}
+
 /// A shared, counted descriptor. Cloning it shares it; the last clone to go closes it.
 #[derive(Clone)]
 pub struct Fd(Arc<Shared>);
@@ -46,6 +57,8 @@ struct Shared {
 enum Owner {
     /// The operating system's, closed with the last clone.
     System,
+    /// The operating system's, closed with the last clone, after this was told.
+    Watched(Arc<dyn DescriptorWatch>),
     /// Somebody else's: never closed here.
     Foreign,
     /// A simulated kernel's.
@@ -96,6 +109,11 @@ impl Fd {
         Fd::with_owner(raw, Owner::System)
     }
 
+    /// Takes ownership of a descriptor of the operating system, and tells `watch` when it goes.
+    pub(crate) fn watched(raw: RawDescriptor, watch: Arc<dyn DescriptorWatch>) -> Fd {
+        Fd::with_owner(raw, Owner::Watched(watch))
+    }
+
     /// Uses somebody else's descriptor without ever closing it. The caller keeps it open while ops are in flight.
     pub(crate) fn foreign(raw: RawDescriptor) -> Fd {
         Fd::with_owner(raw, Owner::Foreign)
@@ -139,7 +157,9 @@ impl Fd {
     pub(crate) fn into_raw(self) -> Result<RawDescriptor, Fd> {
         match Arc::try_unwrap(self.0) {
             Ok(mut shared) => {
-                shared.owner = Owner::Foreign;
+                if let Owner::Watched(watch) = std::mem::replace(&mut shared.owner, Owner::Foreign) {
+                    watch.released(shared.raw);
+                }
                 Ok(shared.raw)
             }
             Err(shared) => Err(Fd(shared)),
@@ -149,7 +169,7 @@ impl Fd {
     /// A listening socket takes no more connections, though ops that share it have not ended.
     pub(crate) fn stop_listening(&self) {
         match &self.0.owner {
-            Owner::System | Owner::Foreign => os::stop_listening(self.0.raw),
+            Owner::System | Owner::Watched(_) | Owner::Foreign => os::stop_listening(self.0.raw),
             Owner::Table(table) => table.stop_listening(self.0.raw),
         }
     }
@@ -241,6 +261,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         match &self.owner {
             Owner::System => os::close(self.raw),
+            Owner::Watched(watch) => {
+                watch.closing(self.raw);
+                os::close(self.raw);
+            }
             Owner::Foreign => {}
             Owner::Table(table) => table.close(self.raw),
         }
@@ -250,7 +274,7 @@ impl Drop for Shared {
 impl fmt::Debug for Fd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = match self.0.owner {
-            Owner::System => "system",
+            Owner::System | Owner::Watched(_) => "system",
             Owner::Foreign => "foreign",
             Owner::Table(_) => "simulated",
         };

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 
 use crate::error::errno;
-use crate::plane::backend::operand::{FileKind, FileStat, Listing};
+use crate::plane::backend::operand::{FileKind, FileStat, Listing, PeerAddress};
 use crate::plane::op::{Half, NO_OFFSET, RawOp, RawSlice};
 
 /// Makes `call` until no signal interrupts it: its answer, or `-errno`.
@@ -38,14 +38,14 @@ fn negated(error: &io::Error) -> i32 {
 
 /// Performs one op, waiting for as long as it takes.
 ///
-/// Ops that wait for a peer (accept, connect, receive, send, poll) have no place on a thread of a small pool and
-/// answer `-EOPNOTSUPP`; so does a job, whose call the caller runs itself.
+/// Ops that move a peer's bytes, and poll, have no place on a thread of a small pool and answer `-EOPNOTSUPP`; so
+/// does a job, whose call the caller runs itself. Accept and connect are for blocking descriptors of others.
 ///
 /// # Safety
 ///
 /// What `op` points at is valid, and nobody else touches it, during the call.
 pub(super) unsafe fn perform(op: &RawOp) -> i32 {
-    // SAFETY (this block and all below): the caller vouches for every pointer of the op; paths end in a zero byte,
+    // SAFETY: the caller vouches for every pointer of the op; paths end in a zero byte,
     // being `CString`s, and a descriptor that is not open is answered with EBADF.
     unsafe {
         match *op {
@@ -68,6 +68,8 @@ pub(super) unsafe fn perform(op: &RawOp) -> i32 {
                     Ok(Some(at)) => retrying(|| libc::pwritev(fd, vecs, count, at)),
                 }
             }
+            RawOp::Accept { fd, .. } => accept(fd),
+            RawOp::Connect { fd, address } => connect(fd, address.as_ref()),
             RawOp::Shutdown { fd, half } => shutdown(fd, half),
             RawOp::Open { path, how } => match how.flags() {
                 Ok(flags) => {
@@ -119,8 +121,6 @@ pub(super) unsafe fn perform(op: &RawOp) -> i32 {
             | RawOp::Send { .. }
             | RawOp::RecvFrom { .. }
             | RawOp::SendTo { .. }
-            | RawOp::Accept { .. }
-            | RawOp::Connect { .. }
             | RawOp::Poll { .. }
             | RawOp::Job { .. } => -errno::EOPNOTSUPP,
         }
@@ -138,8 +138,22 @@ pub(super) fn shutdown(fd: i32, half: Half) -> i32 {
     retrying(|| unsafe { libc::shutdown(fd, how) } as isize)
 }
 
+/// Accepts one connection, non-blocking and close-on-exec.
+pub(super) fn accept(fd: i32) -> i32 {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: nobody asks for the peer's address, so there are no pointers.
+    retrying(|| unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) } as isize)
+}
+
+/// Connects, or goes on connecting. An interrupted call goes on in the background, which the next one tells.
+pub(super) fn connect(fd: i32, address: &PeerAddress) -> i32 {
+    let address = &address.0;
+    // SAFETY: the address lives during the call.
+    retrying(|| unsafe { libc::connect(fd, address.as_ptr().cast(), address.len()) } as isize)
+}
+
 /// Closes a descriptor. The number is gone even when a signal interrupted the call, so it is never made again.
-fn close(fd: i32) -> i32 {
+pub(super) fn close(fd: i32) -> i32 {
     // SAFETY: the call takes no pointers; the op's owner gave the number up.
     if unsafe { libc::close(fd) } == 0 {
         return 0;
@@ -165,10 +179,11 @@ fn position(offset: u64) -> Result<Option<i64>, i32> {
 /// `buf` is valid for writing.
 unsafe fn read(fd: i32, buf: RawSlice, offset: u64) -> i32 {
     let (ptr, len) = (buf.ptr.cast(), buf.len as usize);
-    // SAFETY: the caller vouches for the memory.
     match position(offset) {
         Err(refusal) => refusal,
+        // SAFETY: the caller vouches for the memory.
         Ok(None) => retrying(|| unsafe { libc::read(fd, ptr, len) }),
+        // SAFETY: as above.
         Ok(Some(at)) => retrying(|| unsafe { libc::pread(fd, ptr, len, at) }),
     }
 }
@@ -180,10 +195,11 @@ unsafe fn read(fd: i32, buf: RawSlice, offset: u64) -> i32 {
 /// `buf` is valid for reading.
 unsafe fn write(fd: i32, buf: RawSlice, offset: u64) -> i32 {
     let (ptr, len) = (buf.ptr.cast_const().cast(), buf.len as usize);
-    // SAFETY: the caller vouches for the memory.
     match position(offset) {
         Err(refusal) => refusal,
+        // SAFETY: the caller vouches for the memory.
         Ok(None) => retrying(|| unsafe { libc::write(fd, ptr, len) }),
+        // SAFETY: as above.
         Ok(Some(at)) => retrying(|| unsafe { libc::pwrite(fd, ptr, len, at) }),
     }
 }

@@ -7,6 +7,7 @@ use socket2::{SockRef, Socket, TcpKeepalive, Type};
 
 use crate::error::{IoError, IoResult, OpKind, Stage};
 use crate::plane::addr::SocketAddress;
+use crate::plane::backend::caps::KernelVersion;
 use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::RawSlice;
@@ -52,6 +53,19 @@ pub(crate) fn silence(event: RawDescriptor) {
     let mut count = [0u8; 8];
     // SAFETY: the read writes eight bytes of a live array. Without a ring it answers EAGAIN, which is as good.
     unsafe { libc::read(event, count.as_mut_ptr().cast(), count.len()) };
+}
+
+/// The release of the running kernel; 0.0 when it does not say.
+pub(crate) fn kernel() -> KernelVersion {
+    // SAFETY: `utsname` is plain bytes, valid when zero, and the call writes only into it; the release ends in a
+    // zero byte.
+    let release = unsafe {
+        let mut name: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut name);
+        std::ffi::CStr::from_ptr(name.release.as_ptr()).to_string_lossy().into_owned()
+    };
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|digits| digits.parse().unwrap_or(0));
+    KernelVersion { major: numbers.next().unwrap_or(0), minor: numbers.next().unwrap_or(0) }
 }
 
 /// The calling thread's last system error.

@@ -49,8 +49,7 @@ unsafe impl Send for PoolJob {}
 
 /// The job that performs `op`: any file op, or a [`RawOp::Job`], whose call is taken out of its cell here.
 ///
-/// An op that waits for a peer (accept, connect, receive, send, poll) could hold a worker for ever; its job answers
-/// `-EOPNOTSUPP`.
+/// An op that moves a peer's bytes, or polls, could hold a worker for ever; its job answers `-EOPNOTSUPP`.
 ///
 /// # Safety
 ///
@@ -71,7 +70,7 @@ pub(crate) unsafe fn job_for(op: RawOp) -> PoolJob {
 impl PoolJob {
     /// Whether a result that nobody takes is an open descriptor.
     fn opens(&self) -> bool {
-        matches!(self.0, Work::File(RawOp::Open { .. }))
+        matches!(self.0, Work::File(RawOp::Open { .. } | RawOp::Accept { .. }))
     }
 
     fn run(self, signals: &SignalMask) -> i32 {
@@ -131,9 +130,9 @@ struct State {
 enum Phase {
     /// No worker, or one that touches nothing any more.
     Vacant,
-    /// Starting, or looking for work.
+    /// Starting, answering, or looking for work.
     Idle,
-    /// Inside a job.
+    /// Inside a call, which may never return.
     Busy,
 }
 
@@ -220,10 +219,16 @@ impl WorkerPool {
 
     /// Moves every answer there is to the end of `out`; never waits.
     pub(crate) fn reap(&mut self, out: &mut Vec<RawCompletion>) {
-        for Finished { token, res, .. } in self.shared.finished.try_iter() {
-            self.in_flight -= 1;
-            out.push(RawCompletion { token, res, more: false });
-        }
+        out.extend(self.finished().map(|(completion, _)| completion));
+    }
+
+    /// What [`reap`](WorkerPool::reap) takes, each with whether its result is a new descriptor.
+    pub(crate) fn finished(&mut self) -> impl Iterator<Item = (RawCompletion, bool)> + '_ {
+        let in_flight = &mut self.in_flight;
+        self.shared.finished.try_iter().map(|Finished { token, res, opens }| {
+            *in_flight -= 1;
+            (RawCompletion { token, res, more: false }, opens)
+        })
     }
 
     /// Whether [`reap`](WorkerPool::reap) would find something.
@@ -322,9 +327,10 @@ fn work(shared: &Shared, worker: usize) {
             drop(state);
             let opens = job.opens();
             let res = job.run(&shared.signals);
+            // Out of the call, it can be joined; so whoever has reaped a job knows that its worker can be.
+            shared.lock().phases[worker] = Phase::Idle;
             shared.finish(Finished { token, res, opens });
             state = shared.lock();
-            state.phases[worker] = Phase::Idle;
         } else {
             state.idle += 1;
             let (woken, waited) = shared.work.wait_timeout(state, IDLE_MAX).unwrap_or_else(PoisonError::into_inner);
