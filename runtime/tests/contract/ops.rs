@@ -91,7 +91,8 @@ pub fn close_closes<B: Backend>(subject: &Subject<B>) {
     std::mem::forget(a);
     assert_eq!(rig.run(RawOp::Close { fd: raw }), 0);
     assert_eq!(rig.recv(&b, 1), b"");
-    assert_eq!(rig.run(RawOp::Close { fd: raw }), -libc::EBADF);
+    // The number itself may be another test's by now.
+    assert_eq!(rig.run(RawOp::Close { fd: -1 }), -libc::EBADF);
 }
 
 pub fn jobs_answer<B: Backend>(subject: &Subject<B>) {
