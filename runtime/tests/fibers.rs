@@ -9,7 +9,7 @@ use wo_runtime::fiber::{self, JoinError, Notify, oneshot};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::shard::{Builder, RunError};
 
-const EVERY_KERNEL: [Selection; 2] = [Selection::Uring, Selection::Sim];
+const EVERY_KERNEL: [Selection; 3] = [Selection::Uring, Selection::Epoll, Selection::Sim];
 
 fn on_every_kernel(test: impl Fn(Builder)) {
     for selection in EVERY_KERNEL {
@@ -180,7 +180,7 @@ fn sleepers_wake_in_the_order_of_their_deadlines() {
 
 #[test]
 fn a_oneshot_brings_its_value_from_another_thread() {
-    for selection in [Selection::Uring] {
+    for selection in [Selection::Uring, Selection::Epoll] {
         let value = Builder::new().io(selection).run(|| async {
             let (sender, receiver) = oneshot::oneshot();
             let thread = std::thread::spawn(move || sender.send(5).unwrap());

@@ -17,7 +17,7 @@ use wo_runtime::shard::Builder;
 /// Long enough that only what hangs meets it.
 pub const FOREVER: Duration = Duration::from_secs(30);
 
-const KERNELS: [Selection; 1] = [Selection::Uring];
+const KERNELS: [Selection; 2] = [Selection::Uring, Selection::Epoll];
 
 /// Runs `body` as the main fiber on each kernel, or on the one that `WO_IO` names.
 pub fn on_every_backend<B, F>(body: B)
