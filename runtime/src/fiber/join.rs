@@ -162,7 +162,7 @@ impl<T: 'static> Future for Join<T> {
             Ok(Poll::Pending) if !local::is_cancelled() => return Poll::Pending,
             Ok(Poll::Ready(Some(value))) => Ok(value.into_inner()),
             Ok(_) => Err(JoinError::Cancelled),
-            Err(payload) => Err(JoinError::Panicked(task::unwrap_payload(payload))),
+            Err(payload) => Err(JoinError::Panicked(payload)),
         };
         this.handle.fiber = None;
         Poll::Ready(ended)

@@ -121,7 +121,7 @@ impl Local {
 
     #[inline]
     pub(crate) fn is_home(&self, home: &'static Home) -> bool {
-        self.home.get().is_some_and(|here| ptr::eq(here, home))
+        self.home.get().map_or(ptr::null(), ptr::from_ref) == ptr::from_ref(home)
     }
 
     /// Puts a fiber at the queue's end.

@@ -5,8 +5,9 @@
 //! the list when its future is dropped, which happens on its home shard only: a wake from anywhere sends the
 //! runnable home, and so does the last handle's drop.
 //!
-//! A panic ends the fiber alone, a panic in a destructor included: both are caught here, reported with the fiber's
-//! name and number, and kept for whoever joins.
+//! A panic ends the fiber alone, a panic in a destructor included: each is reported with the fiber's name and number,
+//! and the body's own is kept for whoever joins. As with std's threads, one thing still aborts: a panic's payload
+//! whose destructor panics in turn.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
@@ -108,12 +109,11 @@ impl<F: Future> Future for Shell<F> {
         // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
         let this = unsafe { self.get_unchecked_mut() };
         local(|local| local.current.set(&raw const this.node));
-        let body = &mut this.future;
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the body is pinned because the shell is.
-            unsafe { Pin::new_unchecked(&mut **body) }.poll(cx)
-        }));
-        if let Ok(Poll::Pending) = polled {
+        let report = ReportPanic(&this.node);
+        // SAFETY: the body is pinned because the shell is.
+        let polled = unsafe { Pin::new_unchecked(&mut *this.future) }.poll(cx);
+        std::mem::forget(report);
+        if polled.is_pending() {
             if !this.node.is_listed() {
                 this.node.enter_list(cx.waker());
             }
@@ -121,22 +121,18 @@ impl<F: Future> Future for Shell<F> {
         }
         // Whoever joins is woken in turn, not handed over to: it would run once after each of its children.
         local(Local::leave_fiber);
-        match polled {
-            Ok(polled) => polled.map(Quiet::new),
-            Err(payload) => {
-                report(&this.node.describe(), &payload);
-                // The task keeps the payload for whoever joins. Should nobody, its destructor may panic as well.
-                resume_unwind(Box::new(Quiet::new(payload)))
-            }
-        }
+        polled.map(Quiet::new)
     }
 }
 
-/// The payload of a fiber's panic as whoever joins it finds it.
-pub(crate) fn unwrap_payload(payload: Payload) -> Payload {
-    match payload.downcast::<Quiet<Payload>>() {
-        Ok(quiet) => quiet.into_inner(),
-        Err(payload) => payload,
+/// Dropped while a panic passes through, it says whose. The words were said by the panic hook just before; the task
+/// keeps the payload for whoever joins.
+struct ReportPanic<'a>(&'a Node);
+
+impl Drop for ReportPanic<'_> {
+    fn drop(&mut self) {
+        local(Local::leave_fiber);
+        eprintln!("wo: {} panicked", self.0.describe());
     }
 }
 
