@@ -105,6 +105,7 @@ struct Shell<F> {
 impl<F: Future> Future for Shell<F> {
     type Output = Quiet<F::Output>;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Quiet<F::Output>> {
         // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
         let this = unsafe { self.get_unchecked_mut() };
