@@ -5,6 +5,7 @@
 //! go on.
 
 pub use wo_macros::{fiber, main};
+pub use wo_net as net;
 pub use wo_runtime::error::{self, IoError, IoResult, OpKind, Stage};
 pub use wo_runtime::fiber::notify::Notify;
 pub use wo_runtime::fiber::oneshot::{self, oneshot};
