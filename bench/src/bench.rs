@@ -1,0 +1,165 @@
+//! The benchmarks there are, and how one runs over the subjects.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::echo::EchoLane;
+use crate::failure::Failure;
+use crate::rounds::{Lane, Outcome, Plan, alternate};
+use crate::stats::Sample;
+use crate::subject::Subject;
+use crate::worker::{Post, Worker};
+use crate::{echo, memory, nop, spawn, switch, timers};
+
+/// One of the benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Bench {
+    /// A TCP echo server under load.
+    Echo,
+    /// Starting and joining tasks.
+    Spawn,
+    /// Going from one task to the next.
+    Switch,
+    /// Operations that do nothing.
+    Nop,
+    /// Many sleeping tasks.
+    Timers,
+    /// What a waiting task costs.
+    Memory,
+}
+
+impl fmt::Display for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bench::Echo => "echo",
+            Bench::Spawn => "spawn",
+            Bench::Switch => "switch",
+            Bench::Nop => "nop",
+            Bench::Timers => "timers",
+            Bench::Memory => "memory",
+        })
+    }
+}
+
+/// Which processors to use.
+#[derive(Clone, Copy, Debug)]
+pub struct Cores {
+    /// The one of the server, and of every benchmark without a load.
+    pub subject: usize,
+    /// The one of the load.
+    pub load: usize,
+}
+
+impl Bench {
+    /// The cases measured when none are named.
+    pub fn cases(self) -> &'static [&'static str] {
+        match self {
+            Bench::Echo => echo::CASES,
+            Bench::Spawn => spawn::CASES,
+            Bench::Switch => switch::CASES,
+            Bench::Nop => nop::CASES,
+            Bench::Timers => timers::CASES,
+            Bench::Memory => memory::CASES,
+        }
+    }
+
+    /// Rounds per subject when no number is given.
+    pub fn rounds(self) -> usize {
+        match self {
+            Bench::Timers | Bench::Memory => 7,
+            _ => 15,
+        }
+    }
+
+    /// The length of a round when none is given.
+    pub fn budget(self) -> Duration {
+        match self {
+            Bench::Echo => Duration::from_millis(250),
+            _ => Duration::from_millis(100),
+        }
+    }
+
+    /// Refuses a case this benchmark cannot read, before anything is started.
+    pub fn check(self, case: &str) -> Result<(), Failure> {
+        match self {
+            Bench::Echo => case.parse::<echo::Case>().map(drop),
+            Bench::Memory => memory::check(case),
+            _ => positive(case).map(drop),
+        }
+    }
+
+    /// Whether `subject` takes part in `case`.
+    pub fn is_offered(self, subject: &dyn Subject, case: &str) -> bool {
+        match self {
+            Bench::Echo => subject.echo().is_some(),
+            Bench::Memory if memory::needs_timers(case) => subject.round(Bench::Timers).is_some(),
+            _ => subject.round(self).is_some(),
+        }
+    }
+
+    /// Runs one case over those of `subjects` that take part in it.
+    pub fn run(self, case: &str, subjects: &[&'static dyn Subject], plan: Plan, cores: Cores) -> Vec<Outcome> {
+        let starters = subjects
+            .iter()
+            .filter(|subject| self.is_offered(**subject, case))
+            .map(|subject| {
+                let post = Post { bench: self, subject: subject.name(), case: case.to_owned(), core: cores.subject };
+                let start: Box<dyn FnOnce() -> Result<Box<dyn Lane>, Failure>> = Box::new(move || post.lane(cores));
+                (subject.name(), start)
+            })
+            .collect();
+        alternate(starters, plan)
+    }
+}
+
+impl Post {
+    fn lane(self, cores: Cores) -> Result<Box<dyn Lane>, Failure> {
+        Ok(match self.bench {
+            Bench::Echo => Box::new(EchoLane::open(&self, cores)?),
+            Bench::Memory => Box::new(Afresh(self)),
+            _ => Box::new(Worker::start(&self)?),
+        })
+    }
+}
+
+impl Lane for Worker {
+    fn round(&mut self, budget: Duration) -> Result<Vec<Sample>, Failure> {
+        Worker::round(self, budget)
+    }
+}
+
+/// A lane whose every round runs in a new process.
+struct Afresh(Post);
+
+impl Lane for Afresh {
+    fn round(&mut self, budget: Duration) -> Result<Vec<Sample>, Failure> {
+        Worker::start(&self.0)?.round(budget)
+    }
+}
+
+/// Reads a case that is a number, one at least.
+pub fn positive(case: &str) -> Result<usize, Failure> {
+    match case.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(Failure::new(format!("case `{case}`"), "expected a number, 1 or more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn every_benchmark_reads_its_own_cases_and_refuses_nonsense() {
+        for bench in Bench::value_variants() {
+            for case in bench.cases() {
+                bench.check(case).unwrap();
+            }
+            for case in ["", "x", "0", "-3", "5x", "0x64", "5x3", "many-parked", "0-parked"] {
+                let error = bench.check(case).unwrap_err().to_string();
+                assert!(error.contains(&format!("`{case}`")), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! tokio, on one thread.
+//!
+//! The echo server is the current-thread runtime with one task per connection. Elsewhere it is the local runtime, which
+//! is the same scheduler and also takes a root that stays on its thread.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::bench::Bench;
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::executor::{Executor, Timers};
+use crate::failure::{Failure, Tried};
+use crate::{memory, spawn, switch, timers};
+
+use super::{Round, Subject};
+
+/// tokio.
+#[derive(Debug)]
+pub struct Tokio;
+
+fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_io().build().tried("start tokio")?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(ANY_PORT).await.tried(format!("listen on {ANY_PORT}"))?;
+        ready(listener.local_addr().tried("read the address of the listener")?)?;
+        loop {
+            let (stream, _) = listener.accept().await.tried("accept a connection")?;
+            stream.set_nodelay(true).tried("set up a connection")?;
+            tokio::spawn(echo(stream));
+        }
+    })
+}
+
+async fn echo(mut stream: TcpStream) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while let Ok(received @ 1..) = stream.read(&mut buffer).await {
+        if stream.write_all(&buffer[..received]).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Executor for Tokio {
+    type Task<T: Send + 'static> = JoinHandle<T>;
+
+    fn run<B, F>(body: B) -> Result<F::Output, Failure>
+    where
+        B: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).tried("start tokio")?;
+        let root = runtime.block_on(async { spawn_local(body()).await });
+        root.map_err(|error| Failure::new("run a task on tokio", error))
+    }
+
+    fn spawn<F>(future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        tokio::spawn(future)
+    }
+
+    async fn join<T: Send + 'static>(task: JoinHandle<T>) -> T {
+        match task.await {
+            Ok(output) => output,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    fn detach<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(tokio::spawn(future));
+    }
+}
+
+impl Timers for Tokio {
+    type Sleeper = JoinHandle<()>;
+
+    fn sleep(time: Duration) -> impl Future<Output = ()> + 'static {
+        tokio::time::sleep(time)
+    }
+
+    fn spawn_sleeper<F>(future: F) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        spawn_local(future)
+    }
+
+    async fn cancel_all(sleepers: Vec<JoinHandle<()>>) {
+        sleepers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Subject for Tokio {
+    fn name(&self) -> &'static str {
+        "tokio"
+    }
+
+    fn about(&self) -> &'static str {
+        "tokio on one thread"
+    }
+
+    fn echo(&self) -> Option<Serve> {
+        Some(serve)
+    }
+
+    fn round(&self, bench: Bench) -> Option<Round> {
+        match bench {
+            Bench::Spawn => Some(spawn::round::<Tokio>),
+            Bench::Switch => Some(switch::round::<Tokio>),
+            Bench::Timers => Some(timers::round::<Tokio>),
+            Bench::Memory => Some(memory::round::<Tokio>),
+            Bench::Echo | Bench::Nop => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `wo`: fibers on one shard, over io_uring.
+//!
+//! Defaults throughout, but for the kernel: where io_uring is refused this says so instead of measuring epoll.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use futures_util::future::{AbortHandle, abortable};
+use wo_runtime::fiber::{self, JoinHandle};
+use wo_runtime::plane::backend::Selection;
+use wo_runtime::plane::ops;
+use wo_runtime::shard::Builder;
+
+use crate::bench::Bench;
+use crate::executor::{Executor, Nops, Timers};
+use crate::failure::Failure;
+use crate::{memory, nop, spawn, switch, timers};
+
+use super::{Round, Subject};
+
+/// `wo`.
+#[derive(Debug)]
+pub struct Wo;
+
+impl Executor for Wo {
+    type Task<T: Send + 'static> = JoinHandle<T>;
+
+    fn run<B, F>(body: B) -> Result<F::Output, Failure>
+    where
+        B: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        Builder::new().io(Selection::Uring).run(body).map_err(|error| Failure::new("run wo", error))
+    }
+
+    fn spawn<F>(future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        fiber::spawn(|| future)
+    }
+
+    async fn join<T: Send + 'static>(task: JoinHandle<T>) -> T {
+        task.join().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn detach<F>(future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(fiber::spawn(|| future));
+    }
+
+    async fn yield_now() {
+        assert!(fiber::yield_now().await.is_ok(), "nobody cancels it");
+    }
+}
+
+impl Timers for Wo {
+    type Sleeper = AbortHandle;
+
+    async fn sleep(time: Duration) {
+        assert!(fiber::sleep(time).await.is_ok(), "nobody cancels it");
+    }
+
+    fn spawn_sleeper<F>(future: F) -> AbortHandle
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let (future, handle) = abortable(future);
+        drop(fiber::spawn(|| future));
+        handle
+    }
+
+    async fn cancel_all(sleepers: Vec<AbortHandle>) {
+        sleepers.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Nops for Wo {
+    type Port = ();
+
+    fn port() -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn nop((): &()) -> io::Result<()> {
+        Ok(fiber::verb(ops::Nop).await?)
+    }
+}
+
+impl Subject for Wo {
+    fn name(&self) -> &'static str {
+        "wo"
+    }
+
+    fn about(&self) -> &'static str {
+        "wo, fibers on one shard over io_uring"
+    }
+
+    fn round(&self, bench: Bench) -> Option<Round> {
+        match bench {
+            Bench::Spawn => Some(spawn::round::<Wo>),
+            Bench::Switch => Some(switch::round::<Wo>),
+            Bench::Nop => Some(nop::round::<Wo>),
+            Bench::Timers => Some(timers::round::<Wo>),
+            Bench::Memory => Some(memory::round::<Wo>),
+            Bench::Echo => None,
+        }
+    }
+}
