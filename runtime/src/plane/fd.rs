@@ -166,6 +166,18 @@ impl Fd {
         }
     }
 
+    /// The kernel has closed the number on request, and may have given it out again: it is neither closed nor told of
+    /// here any more. False, and nothing was done, when others use it still.
+    pub(crate) fn forget_closed(self) -> bool {
+        match Arc::try_unwrap(self.0) {
+            Ok(mut shared) => {
+                shared.owner = Owner::Foreign;
+                true
+            }
+            Err(_shared) => false,
+        }
+    }
+
     /// A listening socket takes no more connections, though ops that share it have not ended.
     pub(crate) fn stop_listening(&self) {
         match &self.0.owner {

@@ -40,8 +40,8 @@ unsafe impl Op for Close {
         if !matches!(-res, errno::ECANCELED | errno::ENOBUFS | errno::ENXIO) {
             // Whatever else close(2) answers, the number is free. Nobody shared it when the op was made, and nobody can
             // get it from the op.
-            let given = self.fd.into_raw();
-            debug_assert!(given.is_ok(), "a descriptor that was closed is shared: {given:?}");
+            let forgotten = self.fd.forget_closed();
+            debug_assert!(forgotten, "a descriptor that was closed is shared");
         }
         if res < 0 { Err(IoError::from_result(res, OpKind::Close)) } else { Ok(()) }
     }
