@@ -8,7 +8,9 @@
 mod contract {
     pub mod file;
     pub mod net;
+    pub mod odd;
     pub mod ops;
+    pub mod queues;
     pub mod real;
     pub mod rig;
     pub mod wait;
@@ -38,7 +40,7 @@ mod contract {
 use wo_runtime::plane::backend::poll::PollBackend;
 use wo_runtime::plane::backend::sim::SimBackend;
 use wo_runtime::plane::backend::uring::UringBackend;
-use wo_runtime::plane::backend::{BackendConfig, Feature, Mode, OpSet, Shim};
+use wo_runtime::plane::backend::{BackendConfig, Feature, KernelVersion, Mode, OpSet, Shim};
 
 macro_rules! tests {
     ($backend:ty, $config:expr, $($module:ident: $($test:ident)+;)+) => {
@@ -83,6 +85,25 @@ macro_rules! real {
                 ops: cancel_of_jobs;
                 real: rings_from_another_thread signals_are_no_errors foreign_descriptors_wait writes_wait_for_room
                     crowded_accepts_go_on an_open_that_waits_can_be_cancelled no_write_raises_sigpipe;
+                odd: r20_eintr_storm r52_odd_fds shared_pipes_block_nobody an_opened_fifo_is_a_stream
+                    a_terminal_is_read_and_written a_shared_listener_blocks_nobody a_reused_number_meets_no_old_op
+                    a_borrowed_number_may_be_anything_next_time
+                    descriptors_are_closed_on_exec many_sockets_are_served;
+            }
+        }
+    };
+}
+
+/// What a backend does in addition that queues ops itself.
+macro_rules! queues {
+    ($name:ident, $backend:ty, $config:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            tests! { $backend, $config,
+                queues: receives_end_in_order sends_end_in_order a_cancelled_send_tells_what_went_out
+                    a_shutdown_comes_after_what_was_sent writes_of_a_stream_file_keep_order
+                    a_connect_waits_for_a_full_listener a_datagram_waits_for_a_full_peer unreaped_descriptors_are_closed;
             }
         }
     };
@@ -98,9 +119,19 @@ contract!(sim, SimBackend, BackendConfig::default());
 contract!(sim_other_seed, SimBackend, BackendConfig { seed: 0x5eed, ..BackendConfig::default() });
 contract!(epoll, PollBackend, BackendConfig::default());
 real!(epoll_real, PollBackend, BackendConfig::default());
+queues!(epoll_queues, PollBackend, BackendConfig::default());
+contract!(epoll_older, PollBackend, older());
+real!(epoll_older_real, PollBackend, older());
+queues!(epoll_older_queues, PollBackend, older());
 
 fn cooperative() -> BackendConfig {
     BackendConfig { mode: Mode::Cooperative, ..BackendConfig::default() }
+}
+
+/// The oldest kernel that matters, without the calls and flags that came later.
+fn older() -> BackendConfig {
+    let kernel = Some(KernelVersion { major: 4, minor: 18 });
+    BackendConfig { shim: Shim { kernel, ..Shim::default() }, ..BackendConfig::default() }
 }
 
 /// A kernel without anything that can be missing.

@@ -23,8 +23,8 @@ use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::pool::{WorkerPool, job_for};
 use crate::plane::backend::{
-    Backend, BackendConfig, BackendKind, Caps, Feature, Full, OpSet, RawCompletion, SetupStep, SocketKind,
-    SocketOption, SocketOptionName, Waker, calls, os,
+    Backend, BackendConfig, BackendKind, Caps, Feature, Full, KernelVersion, OpSet, RawCompletion, SetupStep,
+    SocketKind, SocketOption, SocketOptionName, Waker, calls, os,
 };
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{NO_OFFSET, RawOp, RawSlice, Readiness};
@@ -46,6 +46,11 @@ const ATTEMPTS_MAX: u32 = 64;
 const STALLED_RETRY: Duration = Duration::from_millis(1);
 /// A read of at most this many bytes may be served from the page cache on the loop itself.
 const CACHED_READ_BYTES_MAX: u32 = 128 * 1024;
+
+/// Kernels from these on have epoll_pwait2, take RWF_NOWAIT on pipes and devices, and take RWF_NOSIGNAL.
+const PRECISE_WAIT: KernelVersion = KernelVersion { major: 5, minor: 11 };
+const NOWAIT_STREAMS: KernelVersion = KernelVersion { major: 6, minor: 4 };
+const NO_SIGNAL_FLAG: KernelVersion = KernelVersion { major: 6, minor: 18 };
 
 /// What the poller does itself; the rest is the worker pool's.
 const NATIVE: OpSet = OpSet::EMPTY
@@ -86,6 +91,8 @@ pub struct PollBackend {
     registrations: u32,
     /// The kernel has epoll_pwait2.
     waits_precisely: bool,
+    /// The kernel knows RWF_NOWAIT on files alone.
+    no_nowait: bool,
     /// The kernel has RWF_NOSIGNAL.
     no_signal_flag: bool,
 }
@@ -151,7 +158,8 @@ impl PollBackend {
             }
             self.sources.resize_with((index + 1).next_power_of_two(), || None);
         }
-        Some(self.sources[index].get_or_insert_with(|| Box::new(Source::new(false, Kind::Unknown, false))))
+        let unknown = || Box::new(Source::new(false, Kind::Unknown, false, self.no_nowait));
+        Some(self.sources[index].get_or_insert_with(unknown))
     }
 
     /// The books of a descriptor, where there are some.
@@ -171,8 +179,9 @@ impl PollBackend {
     fn own(&mut self, fd: &Fd, kind: Kind, nonblocking: bool) {
         self.settle_departures();
         self.forget(fd.raw(), false);
+        let no_nowait = self.no_nowait;
         if let Some(source) = self.source(fd.raw()) {
-            *source = Source::new(true, kind, nonblocking);
+            *source = Source::new(true, kind, nonblocking, no_nowait);
         }
     }
 
@@ -278,7 +287,7 @@ impl PollBackend {
             if source.key.take().is_some() {
                 self.unregister(fd);
             }
-            source.unlearn();
+            source.unlearn(self.no_nowait);
         }
         self.put_source(fd, source);
         if again {
@@ -544,6 +553,7 @@ impl Backend for PollBackend {
         for feature in [Feature::MultishotAccept, Feature::WaitDeadline, Feature::NoDrop] {
             caps.set(feature, !config.shim.hides(feature));
         }
+        let since = |release| caps.kernel >= release;
         Ok(PollBackend {
             poller,
             events: Vec::with_capacity(EVENTS_MAX),
@@ -556,12 +566,13 @@ impl Backend for PollBackend {
             pool: WorkerPool::new(waker.clone()),
             waker,
             departures: Arc::default(),
-            no_signal_flag: (caps.kernel.major, caps.kernel.minor) >= perform::NO_SIGNAL_FLAG_SINCE,
+            waits_precisely: since(PRECISE_WAIT),
+            no_nowait: !since(NOWAIT_STREAMS),
+            no_signal_flag: since(NO_SIGNAL_FLAG),
             caps,
             unflushed: 0,
             entries: config.submission_entries.clamp(1, 1 << 15).next_power_of_two() as usize,
             registrations: 0,
-            waits_precisely: true,
         })
     }
 

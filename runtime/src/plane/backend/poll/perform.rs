@@ -42,8 +42,7 @@ pub(super) enum Outcome {
 /// Bytes that a pipe reported writable takes without waiting.
 const PIPE_ATOMIC: usize = libc::PIPE_BUF;
 
-/// Kernels from this one on take RWF_NOSIGNAL.
-pub(super) const NO_SIGNAL_FLAG_SINCE: (u16, u16) = (6, 18);
+/// Raise no signal, as MSG_NOSIGNAL does for sockets; newer than the libc crate.
 const RWF_NOSIGNAL: libc::c_int = 0x100;
 
 /// Tries an op once.

@@ -104,12 +104,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(owned: bool, kind: Kind, nonblocking: bool) -> Source {
+    pub(super) fn new(owned: bool, kind: Kind, nonblocking: bool, no_nowait: bool) -> Source {
         Source {
             owned,
             kind,
             nonblocking,
-            no_nowait: false,
+            no_nowait,
             key: None,
             listed: false,
             reads: Queue::default(),
@@ -140,10 +140,10 @@ impl Source {
     }
 
     /// Forgets what was learnt of a descriptor that may be another one next time.
-    pub(super) fn unlearn(&mut self) {
+    pub(super) fn unlearn(&mut self, no_nowait: bool) {
         self.kind = Kind::Unknown;
         self.nonblocking = false;
-        self.no_nowait = false;
+        self.no_nowait = no_nowait;
         self.reads.ready = true;
         self.writes.ready = true;
     }
