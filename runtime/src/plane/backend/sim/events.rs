@@ -19,7 +19,7 @@ pub(super) mod span_nanos {
     use std::ops::Range;
 
     /// From the moment an op's result stands to the moment its loop sees it.
-    pub(crate) const COMPLETION: Range<u64> = 500..5_000;
+    pub(crate) const COMPLETION: Range<u64> = 100..1_000;
     /// The same for an op on the disk.
     pub(crate) const DISK: Range<u64> = 5_000..40_000;
     /// The same for a sync.

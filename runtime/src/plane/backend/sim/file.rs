@@ -17,6 +17,11 @@ pub(super) struct OpenFile {
     position: u64,
 }
 
+/// Whether a transfer ends where an offset still has a number.
+fn fits(at: u64, count: usize) -> bool {
+    at.checked_add(count as u64).is_some_and(|end| i64::try_from(end).is_ok())
+}
+
 impl State {
     /// Opens the op's path: answers a descriptor.
     pub(super) fn open(&mut self, op: &InFlight, how: OpenHow) -> Result<usize, Errno> {
@@ -51,7 +56,7 @@ impl State {
             return Err(libc::EBADF);
         }
         let (inode, at) = (file.inode, if offset == NO_OFFSET { file.position } else { offset });
-        if i64::try_from(at).is_err() {
+        if !fits(at, op.want()) {
             return Err(libc::EINVAL);
         }
         let bytes = self.fs.read(inode, at, op.want(), self.time.now())?;
@@ -70,7 +75,7 @@ impl State {
         }
         let (inode, append) = (file.inode, file.append);
         let at = if offset == NO_OFFSET { file.position } else { offset };
-        if i64::try_from(at).is_err() {
+        if !fits(at, op.want()) {
             return Err(libc::EINVAL);
         }
         let bytes = op.operand.gather(0, op.want());

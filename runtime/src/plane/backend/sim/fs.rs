@@ -250,7 +250,7 @@ impl FileSystem {
             return Err(libc::EINVAL);
         }
         let place = self.place(path)?;
-        if create && (place.slash || !matches!(place.last, Last::Name(_))) {
+        if create && place.slash && matches!(place.last, Last::Name(_)) {
             return Err(libc::EISDIR);
         }
         let inode = match (self.find(&place)?, place.last) {

@@ -27,13 +27,22 @@ pub(super) struct PipeReader {
 pub(super) struct PipeWriter {
     /// The other end, while it is open.
     reader: Option<ObjectId>,
+    /// Whether there was room when the other end closed.
+    room: bool,
+}
+
+impl PipeReader {
+    /// Whether a write that must not be split would go in.
+    fn has_room(&self) -> bool {
+        PIPE_BYTES - self.bytes.len() >= WHOLE_BYTES_MAX
+    }
 }
 
 impl State {
     /// Makes a pipe: the end to read from, then the end to write to.
     pub(super) fn make_pipe(&mut self) -> (ObjectId, ObjectId) {
         let reader = self.add(Body::PipeReader(PipeReader::default()));
-        let writer = self.add(Body::PipeWriter(PipeWriter { reader: Some(reader) }));
+        let writer = self.add(Body::PipeWriter(PipeWriter { reader: Some(reader), room: true }));
         if let Some(end) = self.pipe_reader(reader) {
             end.writer = Some(writer);
         }
@@ -92,20 +101,16 @@ impl State {
 
     pub(super) fn pipe_writer_readiness(&self, end: &PipeWriter) -> Readiness {
         let room = end.reader.and_then(|reader| match self.body(reader) {
-            Ok(Body::PipeReader(end)) => Some(PIPE_BYTES - end.bytes.len()),
+            Ok(Body::PipeReader(end)) => Some(end.has_room()),
             _ => None,
         });
-        Readiness {
-            writable: room.is_none_or(|room| room >= WHOLE_BYTES_MAX),
-            error: room.is_none(),
-            ..Readiness::default()
-        }
+        Readiness { writable: room.unwrap_or(end.room), error: room.is_none(), ..Readiness::default() }
     }
 
     pub(super) fn end_pipe_reader(&mut self, end: &PipeReader) {
         let Some(writer) = end.writer else { return };
         if let Ok(Body::PipeWriter(other)) = self.body_mut(writer) {
-            other.reader = None;
+            (other.reader, other.room) = (None, end.has_room());
         }
         self.touch(writer);
     }

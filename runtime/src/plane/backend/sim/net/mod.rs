@@ -84,6 +84,8 @@ impl Listener {
 #[derive(Debug)]
 struct Dial {
     target: SocketAddr,
+    /// What the socket held before, and holds again when the dial fails.
+    before: Option<Local>,
     /// How often it was sent.
     tries: u32,
 }
@@ -343,7 +345,7 @@ impl State {
     pub(super) fn peer_address(&self, object: ObjectId) -> Result<SocketAddress, Errno> {
         let socket = self.socket(object)?;
         match &socket.phase {
-            Phase::Connected(stream) if stream.is_open() => Ok(stream.remote.clone()),
+            Phase::Connected(stream) if stream.is_open() || socket.family == Family::Unix => Ok(stream.remote.clone()),
             Phase::Datagrams(mailbox) => mailbox.remote_address().ok_or(libc::ENOTCONN),
             _ => Err(libc::ENOTCONN),
         }

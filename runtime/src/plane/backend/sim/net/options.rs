@@ -8,6 +8,9 @@ use crate::plane::backend::sim::net::address::Family;
 use crate::plane::backend::sim::world::Errno;
 use crate::plane::backend::{SocketKind, SocketOption, SocketOptionName};
 
+/// How long an idle peer is left alone, until somebody says otherwise; and how long that may be.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(7200);
+const KEEP_ALIVE_SECONDS: std::ops::RangeInclusive<u64> = 1..=32_767;
 /// Buffers of a new IP socket, and of a Unix socket.
 const IP_BUFFER_BYTES: usize = 131_072;
 const UNIX_BUFFER_BYTES: usize = 212_992;
@@ -22,7 +25,8 @@ pub(crate) struct Options {
     no_delay: bool,
     pub(crate) reuse_address: bool,
     pub(crate) reuse_port: bool,
-    keep_alive: Option<Duration>,
+    keep_alive: bool,
+    keep_alive_idle: Duration,
     pub(crate) receive_buffer: usize,
     pub(crate) send_buffer: usize,
     time_to_live: u32,
@@ -38,7 +42,8 @@ impl Options {
             no_delay: false,
             reuse_address: false,
             reuse_port: false,
-            keep_alive: None,
+            keep_alive: false,
+            keep_alive_idle: KEEP_ALIVE_IDLE,
             receive_buffer: buffer,
             send_buffer: buffer,
             time_to_live: 64,
@@ -56,14 +61,20 @@ impl Options {
         bound: bool,
         option: SocketOption,
     ) -> Result<(), Errno> {
-        known(family, kind, name_of(&option))?;
+        if !knows(family, kind, name_of(&option)) {
+            return Err(if family == Family::Unix { libc::EOPNOTSUPP } else { libc::ENOPROTOOPT });
+        }
         match option {
             SocketOption::NoDelay(on) => self.no_delay = on,
             SocketOption::ReuseAddress(on) => self.reuse_address = on,
             SocketOption::ReusePort(on) if on && family == Family::Unix => return Err(libc::EOPNOTSUPP),
             SocketOption::ReusePort(on) => self.reuse_port = on,
-            SocketOption::KeepAlive(Some(idle)) if !(1..=32_767).contains(&idle.as_secs()) => return Err(libc::EINVAL),
-            SocketOption::KeepAlive(idle) => self.keep_alive = idle.map(whole_seconds),
+            SocketOption::KeepAlive(None) => self.keep_alive = false,
+            SocketOption::KeepAlive(Some(idle)) => {
+                // Two calls to the kernel: the first one stays when the second is refused.
+                self.keep_alive = true;
+                return self.set_idle(family, kind, idle);
+            }
             SocketOption::ReceiveBuffer(bytes) => self.receive_buffer = granted(bytes, RECEIVE_BUFFER_BYTES_MIN),
             SocketOption::SendBuffer(bytes) => self.send_buffer = granted(bytes, SEND_BUFFER_BYTES_MIN),
             SocketOption::TimeToLive(hops) if !(1..=255).contains(&hops) => return Err(libc::EINVAL),
@@ -77,14 +88,31 @@ impl Options {
         Ok(())
     }
 
+    fn set_idle(&mut self, family: Family, kind: SocketKind, idle: Duration) -> Result<(), Errno> {
+        if !is_tcp(family, kind) {
+            return Err(if family == Family::Unix { libc::EOPNOTSUPP } else { libc::ENOPROTOOPT });
+        }
+        if !KEEP_ALIVE_SECONDS.contains(&idle.as_secs()) {
+            return Err(libc::EINVAL);
+        }
+        self.keep_alive_idle = whole_seconds(idle);
+        Ok(())
+    }
+
     /// Reads one, except the pending error, which is the socket's to tell.
     pub(crate) fn get(&self, family: Family, kind: SocketKind, name: SocketOptionName) -> Result<SocketOption, Errno> {
-        known(family, kind, name)?;
+        // Linux has two words for it.
+        let unknown = if family == Family::V6 { libc::ENOPROTOOPT } else { libc::EOPNOTSUPP };
+        if !knows(family, kind, name) {
+            return Err(unknown);
+        }
         Ok(match name {
             SocketOptionName::NoDelay => SocketOption::NoDelay(self.no_delay),
             SocketOptionName::ReuseAddress => SocketOption::ReuseAddress(self.reuse_address),
             SocketOptionName::ReusePort => SocketOption::ReusePort(self.reuse_port),
-            SocketOptionName::KeepAlive => SocketOption::KeepAlive(self.keep_alive),
+            SocketOptionName::KeepAlive if !self.keep_alive => SocketOption::KeepAlive(None),
+            SocketOptionName::KeepAlive if !is_tcp(family, kind) => return Err(unknown),
+            SocketOptionName::KeepAlive => SocketOption::KeepAlive(Some(self.keep_alive_idle)),
             SocketOptionName::ReceiveBuffer => SocketOption::ReceiveBuffer(self.receive_buffer),
             SocketOptionName::SendBuffer => SocketOption::SendBuffer(self.send_buffer),
             SocketOptionName::TimeToLive => SocketOption::TimeToLive(self.time_to_live),
@@ -120,18 +148,17 @@ fn name_of(option: &SocketOption) -> SocketOptionName {
     }
 }
 
+fn is_tcp(family: Family, kind: SocketKind) -> bool {
+    family != Family::Unix && kind == SocketKind::Stream
+}
+
 /// Whether sockets of this sort have the option.
-fn known(family: Family, kind: SocketKind, name: SocketOptionName) -> Result<(), Errno> {
-    let known = match name {
-        SocketOptionName::NoDelay => family != Family::Unix && kind == SocketKind::Stream,
+fn knows(family: Family, kind: SocketKind, name: SocketOptionName) -> bool {
+    match name {
+        SocketOptionName::NoDelay => is_tcp(family, kind),
         SocketOptionName::OnlyV6 => family == Family::V6,
         SocketOptionName::TimeToLive => family != Family::Unix,
         _ => true,
-    };
-    match known {
-        true => Ok(()),
-        false if family == Family::Unix => Err(libc::EOPNOTSUPP),
-        false => Err(libc::ENOPROTOOPT),
     }
 }
 
@@ -154,8 +181,7 @@ mod tests {
         let options = Options::new(Family::V4);
         let ask = |family, kind, name| options.get(family, kind, name);
         assert!(ask(Family::V4, SocketKind::Stream, SocketOptionName::NoDelay).is_ok());
-        assert_eq!(ask(Family::V4, SocketKind::Datagram, SocketOptionName::NoDelay), Err(libc::ENOPROTOOPT));
-        assert_eq!(ask(Family::V4, SocketKind::Stream, SocketOptionName::OnlyV6), Err(libc::ENOPROTOOPT));
+        assert_eq!(ask(Family::V4, SocketKind::Datagram, SocketOptionName::NoDelay), Err(libc::EOPNOTSUPP));
         assert_eq!(ask(Family::Unix, SocketKind::Stream, SocketOptionName::NoDelay), Err(libc::EOPNOTSUPP));
     }
 }

@@ -85,7 +85,7 @@ impl Stream {
             readable: !self.inbox.is_empty() || self.ended || self.broken || self.shut_read,
             writable: self.unread < self.window || self.broken || self.shut_write,
             error: false,
-            hangup: self.broken || self.ended && self.shut_write,
+            hangup: self.broken || (self.ended || self.shut_read) && self.shut_write,
         }
     }
 }

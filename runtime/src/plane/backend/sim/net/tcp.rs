@@ -149,10 +149,11 @@ impl State {
             _ => return Err(libc::EISCONN),
         }
         let target = self.reachable(object, target)?;
+        let before = self.socket(object)?.local;
         let source = self.settle_source(object, target.ip())?;
         let socket = self.socket_mut(object)?;
         socket.error = None;
-        socket.phase = Phase::Dialling(Dial { target, tries: 1 });
+        socket.phase = Phase::Dialling(Dial { target, before, tries: 1 });
         let window = socket.options.receive_buffer;
         *begun = true;
         self.send_packet(Packet::Dial { from: object, source, target, window }, Instant::ORIGIN);
@@ -161,9 +162,14 @@ impl State {
 
     /// A dial will not succeed; the socket may try again.
     pub(super) fn abandon_dial(&mut self, object: ObjectId, errno: Errno) {
-        if let Ok(socket) = self.socket_mut(object) {
-            socket.phase = Phase::Fresh;
+        if let Ok(socket) = self.socket_mut(object)
+            && let Phase::Dialling(Dial { before, .. }) = std::mem::replace(&mut socket.phase, Phase::Fresh)
+        {
             socket.error = Some(errno);
+            let held = std::mem::replace(&mut socket.local, before);
+            if let (Some(held), None) = (held, before) {
+                self.ports.release(Protocol::Tcp, held.address.port(), object);
+            }
         }
         self.touch(object);
     }

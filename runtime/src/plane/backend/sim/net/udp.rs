@@ -20,7 +20,22 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 impl State {
     pub(super) fn connect_udp(&mut self, object: ObjectId, target: &SocketAddress) -> Answer {
-        let target = self.reachable(object, target)?;
+        let socket = self.socket(object)?;
+        let (family, only_v6) = (socket.family, socket.options.only_v6);
+        if socket.local.is_none() {
+            self.bind_ip(object, &SocketAddress::Ip(family.unbound())).map_err(|_| libc::EAGAIN)?;
+        }
+        // Unlike a dial, it takes a plain IPv4 address on an IPv6 socket.
+        let mapped = match target {
+            SocketAddress::Ip(plain) if plain.is_ipv4() && family == Family::V6 => {
+                if only_v6 {
+                    return Err(libc::EAFNOSUPPORT);
+                }
+                SocketAddress::Ip(family.shown(*plain))
+            }
+            other => other.clone(),
+        };
+        let target = self.reachable(object, &mapped)?;
         self.settle_source(object, target.ip())?;
         let socket = self.socket_mut(object)?;
         let shown = socket.family.shown(target);

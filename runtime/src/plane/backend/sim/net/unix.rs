@@ -74,11 +74,13 @@ impl UnixNames {
 impl State {
     pub(super) fn bind_unix(&mut self, object: ObjectId, address: &SocketAddress) -> Result<(), Errno> {
         let socket = self.socket(object)?;
-        let kind = socket.kind;
-        if socket.name.is_some() {
-            return Err(libc::EINVAL);
-        }
+        let (kind, named) = (socket.kind, socket.name.is_some());
         let name = match address {
+            // A name that is taken is the first thing Linux sees.
+            SocketAddress::Unix(path) if named && self.fs.lookup(path.as_os_str().as_bytes()).is_ok() => {
+                return Err(libc::EADDRINUSE);
+            }
+            _ if named => return Err(libc::EINVAL),
             SocketAddress::Unix(path) => {
                 let inode = self
                     .fs
