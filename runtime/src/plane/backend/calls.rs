@@ -7,13 +7,20 @@ use std::ffi::CStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::errno;
 use crate::plane::backend::operand::{FileKind, FileStat, Listing, PeerAddress};
-use crate::plane::op::{Half, NO_OFFSET, RawOp, RawSlice};
+use crate::plane::op::{Half, NO_OFFSET, RawOp};
 
 /// Makes `call` until no signal interrupts it: its answer, or `-errno`.
-pub(super) fn retrying(mut call: impl FnMut() -> isize) -> i32 {
+pub(super) fn retrying(call: impl FnMut() -> isize) -> i32 {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    retrying_unless(&NEVER, call)
+}
+
+/// The same, until an interrupted call finds that it was cancelled.
+fn retrying_unless(cancelled: &AtomicBool, mut call: impl FnMut() -> isize) -> i32 {
     loop {
         let answer = call();
         if answer >= 0 {
@@ -21,6 +28,7 @@ pub(super) fn retrying(mut call: impl FnMut() -> isize) -> i32 {
             return i32::try_from(answer).unwrap_or(i32::MAX);
         }
         match last_errno() {
+            errno::EINTR if cancelled.load(Ordering::SeqCst) => return -errno::ECANCELED,
             errno::EINTR => {}
             errno => return -errno,
         }
@@ -36,7 +44,7 @@ fn negated(error: &io::Error) -> i32 {
     -error.raw_os_error().filter(|errno| *errno != 0).unwrap_or(errno::EIO)
 }
 
-/// Performs one op, waiting for as long as it takes.
+/// Performs one op, waiting for as long as it takes, or until a signal comes after `cancelled` was set.
 ///
 /// Ops that move a peer's bytes, and poll, have no place on a thread of a small pool and answer `-EOPNOTSUPP`; so
 /// does a job, whose call the caller runs itself. Accept and connect are for blocking descriptors of others.
@@ -44,37 +52,51 @@ fn negated(error: &io::Error) -> i32 {
 /// # Safety
 ///
 /// What `op` points at is valid, and nobody else touches it, during the call.
-pub(super) unsafe fn perform(op: &RawOp) -> i32 {
-    // SAFETY: the caller vouches for every pointer of the op; paths end in a zero byte,
-    // being `CString`s, and a descriptor that is not open is answered with EBADF.
+pub(super) unsafe fn perform(op: &RawOp, cancelled: &AtomicBool) -> i32 {
+    let waiting = |call: &mut dyn FnMut() -> isize| retrying_unless(cancelled, call);
+    // SAFETY: the caller vouches for every pointer of the op; paths end in a zero byte, being `CString`s, and a descriptor that is not open is answered with EBADF.
     unsafe {
         match *op {
             RawOp::Nop => 0,
-            RawOp::Read { fd, buf, offset } => read(fd, buf, offset),
-            RawOp::Write { fd, buf, offset } => write(fd, buf, offset),
+            RawOp::Read { fd, buf, offset } => {
+                let (ptr, len) = (buf.ptr.cast(), buf.len as usize);
+                match position(offset) {
+                    Err(refusal) => refusal,
+                    Ok(None) => waiting(&mut || libc::read(fd, ptr, len)),
+                    Ok(Some(at)) => waiting(&mut || libc::pread(fd, ptr, len, at)),
+                }
+            }
+            RawOp::Write { fd, buf, offset } => {
+                let (ptr, len) = (buf.ptr.cast_const().cast(), buf.len as usize);
+                match position(offset) {
+                    Err(refusal) => refusal,
+                    Ok(None) => waiting(&mut || libc::write(fd, ptr, len)),
+                    Ok(Some(at)) => waiting(&mut || libc::pwrite(fd, ptr, len, at)),
+                }
+            }
             RawOp::ReadVectored { fd, bufs, offset } => {
                 let (vecs, count) = vectors(&bufs.as_ref().0);
                 match position(offset) {
                     Err(refusal) => refusal,
-                    Ok(None) => retrying(|| libc::readv(fd, vecs, count)),
-                    Ok(Some(at)) => retrying(|| libc::preadv(fd, vecs, count, at)),
+                    Ok(None) => waiting(&mut || libc::readv(fd, vecs, count)),
+                    Ok(Some(at)) => waiting(&mut || libc::preadv(fd, vecs, count, at)),
                 }
             }
             RawOp::WriteVectored { fd, bufs, offset } => {
                 let (vecs, count) = vectors(&bufs.as_ref().0);
                 match position(offset) {
                     Err(refusal) => refusal,
-                    Ok(None) => retrying(|| libc::writev(fd, vecs, count)),
-                    Ok(Some(at)) => retrying(|| libc::pwritev(fd, vecs, count, at)),
+                    Ok(None) => waiting(&mut || libc::writev(fd, vecs, count)),
+                    Ok(Some(at)) => waiting(&mut || libc::pwritev(fd, vecs, count, at)),
                 }
             }
-            RawOp::Accept { fd, .. } => accept(fd),
-            RawOp::Connect { fd, address } => connect(fd, address.as_ref()),
+            RawOp::Accept { fd, .. } => waiting(&mut || accept_once(fd)),
+            RawOp::Connect { fd, address } => waiting(&mut || connect_once(fd, address.as_ref())),
             RawOp::Shutdown { fd, half } => shutdown(fd, half),
             RawOp::Open { path, how } => match how.flags() {
                 Ok(flags) => {
                     let path = path.as_ref().0.as_ptr();
-                    retrying(|| libc::open(path, flags, how.mode) as isize)
+                    waiting(&mut || libc::open(path, flags, how.mode) as isize)
                 }
                 Err(errno) => -errno,
             },
@@ -84,34 +106,34 @@ pub(super) unsafe fn perform(op: &RawOp) -> i32 {
                 let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
                 statx(libc::AT_FDCWD, &path.as_ref().0, flags, into.as_ptr())
             }
-            RawOp::Sync { fd, data_only: true } => retrying(|| libc::fdatasync(fd) as isize),
-            RawOp::Sync { fd, data_only: false } => retrying(|| libc::fsync(fd) as isize),
+            RawOp::Sync { fd, data_only: true } => waiting(&mut || libc::fdatasync(fd) as isize),
+            RawOp::Sync { fd, data_only: false } => waiting(&mut || libc::fsync(fd) as isize),
             RawOp::Allocate { fd, offset, len, keep_size } => {
                 let mode = if keep_size { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
                 match (i64::try_from(offset), i64::try_from(len)) {
-                    (Ok(offset), Ok(len)) => retrying(|| libc::fallocate(fd, mode, offset, len) as isize),
+                    (Ok(offset), Ok(len)) => waiting(&mut || libc::fallocate(fd, mode, offset, len) as isize),
                     _ => -errno::EINVAL,
                 }
             }
             RawOp::Truncate { fd, len } => match i64::try_from(len) {
-                Ok(len) => retrying(|| libc::ftruncate(fd, len) as isize),
+                Ok(len) => waiting(&mut || libc::ftruncate(fd, len) as isize),
                 Err(_) => -errno::EINVAL,
             },
             RawOp::Rename { from, to, replace } => {
                 let (from, to) = (from.as_ref().0.as_ptr(), to.as_ref().0.as_ptr());
                 let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
-                retrying(|| {
+                waiting(&mut || {
                     libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, flags) as isize
                 })
             }
             RawOp::Unlink { path, directory } => {
                 let path = path.as_ref().0.as_ptr();
                 let flags = if directory { libc::AT_REMOVEDIR } else { 0 };
-                retrying(|| libc::unlinkat(libc::AT_FDCWD, path, flags) as isize)
+                waiting(&mut || libc::unlinkat(libc::AT_FDCWD, path, flags) as isize)
             }
             RawOp::Mkdir { path, mode } => {
                 let path = path.as_ref().0.as_ptr();
-                retrying(|| libc::mkdir(path, mode) as isize)
+                waiting(&mut || libc::mkdir(path, mode) as isize)
             }
             RawOp::ReadDir { path, mut into } => match list(&path.as_ref().0, into.as_mut()) {
                 Ok(()) => 0,
@@ -140,16 +162,24 @@ pub(super) fn shutdown(fd: i32, half: Half) -> i32 {
 
 /// Accepts one connection, non-blocking and close-on-exec.
 pub(super) fn accept(fd: i32) -> i32 {
+    retrying(|| accept_once(fd))
+}
+
+fn accept_once(fd: i32) -> isize {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: nobody asks for the peer's address, so there are no pointers.
-    retrying(|| unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) } as isize)
+    unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) as isize }
 }
 
 /// Connects, or goes on connecting. An interrupted call goes on in the background, which the next one tells.
 pub(super) fn connect(fd: i32, address: &PeerAddress) -> i32 {
+    retrying(|| connect_once(fd, address))
+}
+
+fn connect_once(fd: i32, address: &PeerAddress) -> isize {
     let address = &address.0;
     // SAFETY: the address lives during the call.
-    retrying(|| unsafe { libc::connect(fd, address.as_ptr().cast(), address.len()) } as isize)
+    unsafe { libc::connect(fd, address.as_ptr().cast(), address.len()) as isize }
 }
 
 /// Closes a descriptor. The number is gone even when a signal interrupted the call, so it is never made again.
@@ -169,38 +199,6 @@ fn position(offset: u64) -> Result<Option<i64>, i32> {
     match offset {
         NO_OFFSET => Ok(None),
         at => i64::try_from(at).map(Some).map_err(|_| -errno::EINVAL),
-    }
-}
-
-/// Reads into one buffer, waiting.
-///
-/// # Safety
-///
-/// `buf` is valid for writing.
-unsafe fn read(fd: i32, buf: RawSlice, offset: u64) -> i32 {
-    let (ptr, len) = (buf.ptr.cast(), buf.len as usize);
-    match position(offset) {
-        Err(refusal) => refusal,
-        // SAFETY: the caller vouches for the memory.
-        Ok(None) => retrying(|| unsafe { libc::read(fd, ptr, len) }),
-        // SAFETY: as above.
-        Ok(Some(at)) => retrying(|| unsafe { libc::pread(fd, ptr, len, at) }),
-    }
-}
-
-/// Writes from one buffer, waiting.
-///
-/// # Safety
-///
-/// `buf` is valid for reading.
-unsafe fn write(fd: i32, buf: RawSlice, offset: u64) -> i32 {
-    let (ptr, len) = (buf.ptr.cast_const().cast(), buf.len as usize);
-    match position(offset) {
-        Err(refusal) => refusal,
-        // SAFETY: the caller vouches for the memory.
-        Ok(None) => retrying(|| unsafe { libc::write(fd, ptr, len) }),
-        // SAFETY: as above.
-        Ok(Some(at)) => retrying(|| unsafe { libc::pwrite(fd, ptr, len, at) }),
     }
 }
 

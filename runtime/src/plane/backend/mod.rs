@@ -27,6 +27,7 @@ mod any;
 mod calls;
 mod caps;
 mod config;
+mod interrupt;
 pub mod operand;
 pub mod os;
 pub mod poll;

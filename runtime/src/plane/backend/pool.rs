@@ -4,16 +4,22 @@
 //! cancelled while it still waited. Every submitted token is reaped exactly once. A worker that finishes pushes the
 //! answer first and rings the loop's waker second, and the loop looks at the answers after it woke: none is missed.
 //!
+//! A file op that runs and is cancelled is interrupted: one that waits for others, as the opening of a FIFO does,
+//! ends with `-ECANCELED`, and one that is past waiting, or writes to a disk, ends as it would have. A user's call is
+//! never interrupted.
+//!
 //! Workers start when there is more work than idle workers, up to a small number, and end after a while without
-//! work. A call that never returns keeps its worker, but not the pool: dropping the pool forgets what waits, joins
-//! the idle workers and leaves a busy one to end on its own. What such a job points at must outlive it, so whoever
-//! drops a pool with jobs in flight leaks their operands, as every backend's caller does at the end.
+//! work. A call that never returns keeps its worker, but not the pool: dropping the pool forgets what waits,
+//! interrupts what runs, joins the idle workers and leaves a busy one to end on its own. What such a job points at
+//! must outlive it, so whoever drops a pool with jobs in flight leaks their operands, as every backend's caller does
+//! at the end.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,6 +27,7 @@ use std::time::Duration;
 use concurrent_queue::ConcurrentQueue;
 
 use crate::error::errno;
+use crate::plane::backend::interrupt::{self, Interrupter, ThreadNumber};
 use crate::plane::backend::waker::Waker;
 use crate::plane::backend::{RawCompletion, calls, os};
 use crate::plane::op::RawOp;
@@ -73,10 +80,15 @@ impl PoolJob {
         matches!(self.0, Work::File(RawOp::Open { .. } | RawOp::Accept { .. }))
     }
 
-    fn run(self, signals: &SignalMask) -> i32 {
+    /// Whether a cancel may interrupt it.
+    fn is_ours(&self) -> bool {
+        matches!(self.0, Work::File(_))
+    }
+
+    fn run(self, signals: &SignalMask, cancelled: &AtomicBool) -> i32 {
         match self.0 {
             // SAFETY: `job_for`'s caller vouched for the operands until the token is reaped, which comes after this.
-            Work::File(op) => unsafe { calls::perform(&op) },
+            Work::File(op) => unsafe { calls::perform(&op, cancelled) },
             Work::Call(call) => {
                 // A user's call sees the loop's signal mask, so that processes it starts do not inherit a full one.
                 let _loops = signals.enter();
@@ -109,6 +121,8 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     finished: ConcurrentQueue<Finished>,
+    /// By worker: its job is to end.
+    cancelled: Vec<AtomicBool>,
     waker: Waker,
     signals: SignalMask,
 }
@@ -126,14 +140,29 @@ struct State {
     closed: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Phase {
     /// No worker, or one that touches nothing any more.
     Vacant,
     /// Starting, answering, or looking for work.
     Idle,
     /// Inside a call, which may never return.
-    Busy,
+    Busy(Running),
+}
+
+#[derive(Debug)]
+struct Running {
+    token: Token,
+    /// The thread to interrupt; none when its call is not ours to interrupt.
+    thread: Option<ThreadNumber>,
+    /// It is being interrupted.
+    interrupter: Option<Interrupter>,
+}
+
+impl Phase {
+    fn is_vacant(&self) -> bool {
+        matches!(self, Phase::Vacant)
+    }
 }
 
 struct Finished {
@@ -151,9 +180,13 @@ impl WorkerPool {
     fn with_workers(waker: Waker, workers_max: usize) -> WorkerPool {
         WorkerPool {
             shared: Arc::new(Shared {
-                state: Mutex::new(State { phases: vec![Phase::Vacant; workers_max], ..State::default() }),
+                state: Mutex::new(State {
+                    phases: (0..workers_max).map(|_| Phase::Vacant).collect(),
+                    ..State::default()
+                }),
                 work: Condvar::new(),
                 finished: ConcurrentQueue::unbounded(),
+                cancelled: (0..workers_max).map(|_| AtomicBool::new(false)).collect(),
                 waker,
                 signals: SignalMask::of_this_thread(),
             }),
@@ -175,7 +208,7 @@ impl WorkerPool {
         if state.idle >= state.waiting.len() {
             drop(state);
             self.shared.work.notify_one();
-        } else if let Some(worker) = state.phases.iter().position(|phase| *phase == Phase::Vacant) {
+        } else if let Some(worker) = state.phases.iter().position(Phase::is_vacant) {
             state.phases[worker] = Phase::Idle;
             drop(state);
             self.start(worker, token);
@@ -190,7 +223,7 @@ impl WorkerPool {
         }
         let shared = Arc::clone(&self.shared);
         let started = {
-            let _none = SignalMask::all_blocked().enter();
+            let _few = SignalMask::of_workers().enter();
             std::thread::Builder::new().name("wo-pool".into()).spawn(move || work(&shared, worker))
         };
         match started {
@@ -199,7 +232,7 @@ impl WorkerPool {
                 let mut state = self.shared.lock();
                 state.phases[worker] = Phase::Vacant;
                 // Other workers get to the job in time; without any, it has to end here.
-                if state.phases.iter().all(|phase| *phase == Phase::Vacant)
+                if state.phases.iter().all(Phase::is_vacant)
                     && let Some(job) = state.take(token)
                 {
                     drop(state);
@@ -209,10 +242,15 @@ impl WorkerPool {
         }
     }
 
-    /// Takes back a job that has not started: true, and its answer is `-ECANCELED`. One that runs, has ended or is
-    /// unknown is left alone.
+    /// Takes back a job that has not started: true, and its answer is `-ECANCELED`. A file op that runs is
+    /// interrupted, and answers when it is out; a user's call, and what has ended or is unknown, is left alone.
     pub(crate) fn cancel(&mut self, token: Token) -> bool {
-        let Some(job) = self.shared.lock().take(token) else { return false };
+        let mut state = self.shared.lock();
+        let Some(job) = state.take(token) else {
+            self.shared.interrupt(&mut state, |running| running.token == token);
+            return false;
+        };
+        drop(state);
         self.shared.refuse(token, job, errno::ECANCELED);
         true
     }
@@ -244,20 +282,22 @@ impl WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
-        let (forgotten, phases) = {
+        let (forgotten, busy) = {
             let mut state = self.shared.lock();
             state.closed = true;
             state.places.clear();
-            (std::mem::take(&mut state.waiting), state.phases.clone())
+            self.shared.interrupt(&mut state, |_| true);
+            let busy: Vec<bool> = state.phases.iter().map(|phase| matches!(phase, Phase::Busy(_))).collect();
+            (std::mem::take(&mut state.waiting), busy)
         };
         self.shared.work.notify_all();
         for (_, job) in forgotten.into_values() {
             discard(Box::new(job));
         }
-        for (thread, phase) in self.threads.iter_mut().zip(phases) {
+        for (thread, busy) in self.threads.iter_mut().zip(busy) {
             // A busy worker may never come back: it is left to itself.
             if let Some(thread) = thread.take()
-                && phase != Phase::Busy
+                && !busy
             {
                 let _ = thread.join();
             }
@@ -269,7 +309,7 @@ impl fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.lock();
         f.debug_struct("WorkerPool")
-            .field("workers", &state.phases.iter().filter(|phase| **phase != Phase::Vacant).count())
+            .field("workers", &state.phases.iter().filter(|phase| !phase.is_vacant()).count())
             .field("waiting", &state.waiting.len())
             .field("in_flight", &self.in_flight)
             .finish()
@@ -279,6 +319,21 @@ impl fmt::Debug for WorkerPool {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Interrupts the file ops that run and are meant.
+    fn interrupt(&self, state: &mut State, meant: impl Fn(&Running) -> bool) {
+        for (phase, cancelled) in state.phases.iter_mut().zip(&self.cancelled) {
+            if let Phase::Busy(running) = phase
+                && meant(running)
+                && running.interrupter.is_none()
+                && let Some(thread) = running.thread
+            {
+                cancelled.store(true, Ordering::SeqCst);
+                // The thread cannot end meanwhile: it has to take the lock first to say that it is out.
+                running.interrupter = Interrupter::start(thread);
+            }
+        }
     }
 
     /// Ends a job that did not run.
@@ -320,13 +375,16 @@ impl State {
 
 /// The life of one worker.
 fn work(shared: &Shared, worker: usize) {
+    let (this, cancelled) = (interrupt::this_thread(), &shared.cancelled[worker]);
     let mut state = shared.lock();
     while !state.closed {
         if let Some((token, job)) = state.first() {
-            state.phases[worker] = Phase::Busy;
+            cancelled.store(false, Ordering::SeqCst);
+            let thread = job.is_ours().then_some(this);
+            state.phases[worker] = Phase::Busy(Running { token, thread, interrupter: None });
             drop(state);
             let opens = job.opens();
-            let res = job.run(&shared.signals);
+            let res = job.run(&shared.signals, cancelled);
             // Out of the call, it can be joined; so whoever has reaped a job knows that its worker can be.
             shared.lock().phases[worker] = Phase::Idle;
             shared.finish(Finished { token, res, opens });
@@ -357,14 +415,16 @@ impl SignalMask {
         }
     }
 
-    /// Everything but the faults a thread brings on itself, whose handlers report them.
-    fn all_blocked() -> SignalMask {
+    /// Everything but the faults a thread brings on itself, whose handlers report them, and the signal that brings
+    /// it out of a call.
+    fn of_workers() -> SignalMask {
         let mut mask = MaybeUninit::uninit();
         // SAFETY: `sigfillset` writes the whole set before it is used.
         unsafe {
             libc::sigfillset(mask.as_mut_ptr());
-            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT] {
-                libc::sigdelset(mask.as_mut_ptr(), fault);
+            let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT];
+            for open in faults.into_iter().chain(interrupt::signal()) {
+                libc::sigdelset(mask.as_mut_ptr(), open);
             }
             SignalMask(mask.assume_init())
         }
