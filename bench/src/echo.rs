@@ -34,8 +34,11 @@ pub const SATURATED: f64 = 0.95;
 /// With several connections one of the two cores must be nearly full; below this something else used them.
 pub const UNDISTURBED: f64 = 0.85;
 
-/// How a subject serves: it listens on a port of 127.0.0.1, calls back with the address, and echoes for ever.
-pub type Serve = fn(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure>;
+/// What a server calls with its address, once it listens.
+pub type Ready = fn(SocketAddr) -> Result<(), Failure>;
+
+/// How a subject serves: it listens on [`ANY_PORT`], calls `ready`, and echoes for ever.
+pub type Serve = fn(ready: Ready) -> Result<(), Failure>;
 
 /// What every server listens on: any free port.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);

@@ -167,7 +167,7 @@ fn try_work(subject: &'static dyn Subject, bench: Bench, case: &str, core: usize
         // Started before this thread is pinned: it must not share the server's core. It sleeps until the end.
         std::thread::spawn(end_with_input);
         sys::pin(core)?;
-        return serve(&|address| tell(&Answer::Listening(address)));
+        return serve(|address| tell(&Answer::Listening(address)));
     }
     let round = subject.round(bench).ok_or_else(missing)?;
     sys::pin(core)?;

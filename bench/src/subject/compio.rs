@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use compio::BufResult;
@@ -16,7 +15,7 @@ use compio::net::{TcpListener, TcpStream};
 use compio::runtime::{JoinHandle, ResumeUnwind, Runtime};
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::{Failure, Tried};
 use crate::{memory, nop, spawn, switch, timers};
@@ -33,7 +32,7 @@ fn runtime() -> Result<Runtime, Failure> {
     Runtime::builder().with_proactor(proactor).build().tried("start compio")
 }
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let listener = TcpListener::bind(ANY_PORT).await.tried(format!("listen on {ANY_PORT}"))?;
         ready(listener.local_addr().tried("read the address of the listener")?)?;

@@ -3,7 +3,7 @@
 //! It shows what readiness costs on this machine: two system calls per request, one wait per batch.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use rustix::buffer::spare_capacity;
@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use slab::Slab;
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::failure::{Failure, Tried};
 
 use super::{Round, Subject};
@@ -31,7 +31,7 @@ struct Connection {
     unsent: std::ops::Range<usize>,
 }
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     let listener = TcpListener::bind(ANY_PORT).tried(format!("listen on {ANY_PORT}"))?;
     listener.set_nonblocking(true).tried("make the listener non-blocking")?;
     let poll = epoll::create(CreateFlags::CLOEXEC).tried("create an epoll instance")?;

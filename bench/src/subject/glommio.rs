@@ -4,7 +4,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use glommio::net::{TcpListener, TcpStream};
@@ -13,7 +12,7 @@ use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, Task};
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
 use crate::{memory, nop, spawn, switch, timers};
@@ -28,7 +27,7 @@ fn executor() -> Result<LocalExecutor, Failure> {
     LocalExecutorBuilder::new(Placement::Unbound).make().map_err(|error| Failure::new("start glommio", error))
 }
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     executor()?.run(async {
         let listener =
             TcpListener::bind(ANY_PORT).map_err(|error| Failure::new(format!("listen on {ANY_PORT}"), error))?;

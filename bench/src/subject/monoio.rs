@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use monoio::task::JoinHandle;
 use monoio::{IoUringDriver, RuntimeBuilder};
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Timers};
 use crate::failure::{Failure, Tried};
 use crate::{memory, spawn, switch, timers};
@@ -30,7 +29,7 @@ use super::{Round, Subject};
 #[derive(Debug)]
 pub struct Monoio;
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     let mut runtime = RuntimeBuilder::<IoUringDriver>::new().build().tried("start monoio")?;
     runtime.block_on(async {
         let listener =

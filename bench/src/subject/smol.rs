@@ -1,7 +1,6 @@
 //! smol: a local executor driven by `block_on`, which also waits for the reactor on the calling thread.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use smol::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +8,7 @@ use smol::net::{TcpListener, TcpStream};
 use smol::{LocalExecutor, Task, Timer};
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Timers};
 use crate::failure::{Failure, Tried};
 use crate::{memory, spawn, switch, timers};
@@ -36,7 +35,7 @@ fn run_here<F: Future>(future: F) -> F::Output {
     EXECUTOR.with(|executor| smol::block_on(executor.run(future)))
 }
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     run_here(async {
         let listener = TcpListener::bind(ANY_PORT).await.tried(format!("listen on {ANY_PORT}"))?;
         ready(listener.local_addr().tried("read the address of the listener")?)?;

@@ -4,7 +4,6 @@
 //! is the same scheduler and also takes a root that stays on its thread.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::bench::Bench;
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Timers};
 use crate::failure::{Failure, Tried};
 use crate::{memory, spawn, switch, timers};
@@ -24,7 +23,7 @@ use super::{Round, Subject};
 #[derive(Debug)]
 pub struct Tokio;
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     let runtime = Builder::new_current_thread().enable_io().build().tried("start tokio")?;
     runtime.block_on(async {
         let listener = TcpListener::bind(ANY_PORT).await.tried(format!("listen on {ANY_PORT}"))?;

@@ -4,7 +4,7 @@
 //! up for a single thread with deferred task work, as the best runtimes do. Buffers belong to their connections.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use slab::Slab;
 
 use crate::bench::{Bench, positive};
-use crate::echo::{ANY_PORT, BUFFER_BYTES, Serve};
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::failure::{Failure, Tried};
 use crate::meter::Meter;
 use crate::nop;
@@ -49,7 +49,7 @@ fn ring() -> Result<IoUring, Failure> {
         .tried("set up a ring")
 }
 
-fn serve(ready: &dyn Fn(SocketAddr) -> Result<(), Failure>) -> Result<(), Failure> {
+fn serve(ready: Ready) -> Result<(), Failure> {
     let listener = TcpListener::bind(ANY_PORT).tried(format!("listen on {ANY_PORT}"))?;
     let address = listener.local_addr().tried("read the address of the listener")?;
     let mut server = Server { ring: ring()?, listener, connections: Slab::new() };

@@ -7,12 +7,14 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
+use wo::net::{TcpListener, TcpStream};
 use wo_runtime::fiber::{self, JoinHandle};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::plane::ops;
 use wo_runtime::shard::Builder;
 
 use crate::bench::Bench;
+use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
 use crate::{memory, nop, spawn, switch, timers};
@@ -22,6 +24,35 @@ use super::{Round, Subject};
 /// `wo`.
 #[derive(Debug)]
 pub struct Wo;
+
+fn serve(ready: Ready) -> Result<(), Failure> {
+    Wo::run(move || accept(ready))?
+}
+
+#[wo::fiber]
+fn accept(ready: Ready) -> Result<(), Failure> {
+    let refused = |error| Failure::new(format!("serve on {ANY_PORT}"), error);
+    let listener = TcpListener::bind(ANY_PORT).map_err(refused)?;
+    ready(listener.local_addr())?;
+    loop {
+        let (stream, _) = listener.accept().map_err(refused)?;
+        drop(wo::spawn(|| echo(stream)));
+    }
+}
+
+#[wo::fiber]
+fn echo(stream: TcpStream) {
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    loop {
+        let (received, back) = stream.recv(buffer);
+        let Ok(1..) = received else { return };
+        let (sent, back) = stream.send_all(back);
+        if sent.is_err() {
+            return;
+        }
+        buffer = back;
+    }
+}
 
 impl Executor for Wo {
     type Task<T: Send + 'static> = JoinHandle<T>;
@@ -99,6 +130,10 @@ impl Subject for Wo {
 
     fn about(&self) -> &'static str {
         "wo, fibers on one shard over io_uring"
+    }
+
+    fn echo(&self) -> Option<Serve> {
+        Some(serve)
     }
 
     fn round(&self, bench: Bench) -> Option<Round> {
