@@ -103,7 +103,8 @@ macro_rules! queues {
             tests! { $backend, $config,
                 queues: receives_end_in_order sends_end_in_order a_cancelled_send_tells_what_went_out
                     a_shutdown_comes_after_what_was_sent writes_of_a_stream_file_keep_order
-                    a_connect_waits_for_a_full_listener a_datagram_waits_for_a_full_peer unreaped_descriptors_are_closed;
+                    a_connect_waits_for_a_full_listener a_datagram_waits_for_a_full_peer
+                    unreaped_descriptors_are_closed;
             }
         }
     };

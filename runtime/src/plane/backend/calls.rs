@@ -54,7 +54,8 @@ fn negated(error: &io::Error) -> i32 {
 /// What `op` points at is valid, and nobody else touches it, during the call.
 pub(super) unsafe fn perform(op: &RawOp, cancelled: &AtomicBool) -> i32 {
     let waiting = |call: &mut dyn FnMut() -> isize| retrying_unless(cancelled, call);
-    // SAFETY: the caller vouches for every pointer of the op; paths end in a zero byte, being `CString`s, and a descriptor that is not open is answered with EBADF.
+    // SAFETY: the caller vouches for every pointer of the op; paths end in a zero byte, being `CString`s, and a
+    // descriptor that is not open is answered with EBADF.
     unsafe {
         match *op {
             RawOp::Nop => 0,

@@ -1,25 +1,17 @@
 //! The readiness backend: completions made from readiness, epoll on Linux.
 //!
-//! An op waits in its descriptor's queue ([`source`]) until [`flush`](Backend::flush) tries it ([`perform`]); when it
-//! would wait, the poller watches the descriptor, and an event makes the queue ready to be tried again. Whatever has
-//! no readiness (files, paths, jobs) runs on the worker pool. Both roads end in the same list of completions, each
-//! token's last one leaving it once.
-//!
-//! A descriptor is registered once, for both directions, by edges; that costs a system call per connection instead of
-//! one per wait. The poller's registrations are `polling`'s; the wait itself is one `epoll_pwait2` on its descriptor,
-//! where the crate's own takes five system calls, to be woken from elsewhere and to time out; both are done here by
-//! other means.
+//! An op waits in its descriptor's queue (`source`) until [`flush`](Backend::flush) tries it (`turns`, `perform`); when
+//! it would wait, the poller watches the descriptor (`watcher`), and an event makes the queue ready to be tried again.
+//! Whatever has no readiness (files, paths, jobs) runs on the worker pool. All roads end in one list of completions,
+//! each token's last one leaving it once.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use polling::{Event, PollMode, Poller};
-
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, errno};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::pool::{WorkerPool, job_for};
 use crate::plane::backend::{
@@ -27,21 +19,17 @@ use crate::plane::backend::{
     SocketKind, SocketOption, SocketOptionName, Waker, calls, os,
 };
 use crate::plane::fd::{Fd, RawDescriptor};
-use crate::plane::op::{NO_OFFSET, RawOp, RawSlice, Readiness};
+use crate::plane::op::{NO_OFFSET, RawOp, RawSlice};
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
-use perform::Outcome;
 use source::{Departure, Departures, Kind, Pending, Side, Source};
+use watcher::Watcher;
 
 mod perform;
 mod source;
+mod turns;
+mod watcher;
 
-/// The poller's key of the waker's event; no descriptor has it.
-const WAKE_KEY: usize = usize::MAX - 1;
-/// Events taken from the kernel at once.
-const EVENTS_MAX: usize = 256;
-/// Attempts on one side of one descriptor before the others get their turn.
-const ATTEMPTS_MAX: u32 = 64;
 /// How often to try what no event announces.
 const STALLED_RETRY: Duration = Duration::from_millis(1);
 /// A read of at most this many bytes may be served from the page cache on the loop itself.
@@ -66,8 +54,7 @@ const NATIVE: OpSet = OpSet::EMPTY
 
 /// The readiness backend.
 pub struct PollBackend {
-    poller: Poller,
-    events: Vec<libc::epoll_event>,
+    watcher: Watcher,
     /// By descriptor number.
     sources: Vec<Option<Box<Source>>>,
     /// Where each op in a queue waits.
@@ -87,10 +74,6 @@ pub struct PollBackend {
     /// runs on one kernel runs on the other.
     unflushed: usize,
     entries: usize,
-    /// Registrations made so far, for keys that no older event can have.
-    registrations: u32,
-    /// The kernel has epoll_pwait2.
-    waits_precisely: bool,
     /// The kernel knows RWF_NOWAIT on files alone.
     no_nowait: bool,
     /// The kernel has RWF_NOSIGNAL.
@@ -210,17 +193,25 @@ impl PollBackend {
         }
     }
 
-    /// Closes the books of a descriptor. Ops keep their descriptor open, so none waits; if one does, it ends.
+    /// Closes the books of a descriptor. Ops keep theirs open, so none waits, unless somebody broke the promise to
+    /// keep a foreign one open; then it ends.
     fn forget(&mut self, fd: RawDescriptor, still_open: bool) {
         let Some(source) = self.take_source(fd) else { return };
-        debug_assert!(source.is_idle(), "descriptor {fd} left with ops waiting: {source:?}");
         if still_open && source.key.is_some() {
-            self.unregister(fd);
+            self.watcher.unwatch(fd);
         }
-        let queued = source.reads.ops.iter().chain(&source.writes.ops).map(|pending| pending.token);
-        for token in queued.chain(source.polls.iter().map(|(token, _)| *token)) {
-            self.places.remove(&token);
-            self.complete(token, -errno::ECANCELED);
+        for queue in [&source.reads, &source.writes] {
+            for (at, pending) in queue.ops.iter().enumerate() {
+                self.places.remove(&pending.token);
+                // What the pool has ends when the pool gives it back.
+                if at > 0 || !queue.in_pool {
+                    self.complete(pending.token, -errno::ECANCELED);
+                }
+            }
+        }
+        for (token, _) in &source.polls {
+            self.places.remove(token);
+            self.complete(*token, -errno::ECANCELED);
         }
     }
 
@@ -276,258 +267,6 @@ impl PollBackend {
             Ok(_) => self.enqueue(fd, side, token, op),
         }
     }
-
-    /// Tries what waits on a descriptor, as far as it is ready.
-    fn advance(&mut self, fd: RawDescriptor) {
-        let Some(mut source) = self.take_source(fd) else { return };
-        source.listed = false;
-        let again = self.advance_side(fd, &mut source, Side::Read) | self.advance_side(fd, &mut source, Side::Write);
-        self.advance_polls(fd, &mut source);
-        if !source.owned && source.is_idle() {
-            if source.key.take().is_some() {
-                self.unregister(fd);
-            }
-            source.unlearn(self.no_nowait);
-        }
-        self.put_source(fd, source);
-        if again {
-            self.list(fd);
-        }
-    }
-
-    /// Tries one side's ops in order; true when the turn ended before the ops did.
-    fn advance_side(&mut self, fd: RawDescriptor, source: &mut Source, side: Side) -> bool {
-        let mut attempts = 0;
-        loop {
-            let nature = source.nature();
-            let queue = source.queue(side);
-            if !queue.ready || queue.in_pool {
-                return false;
-            }
-            let Some(pending) = queue.ops.front_mut() else { return false };
-            if attempts == ATTEMPTS_MAX {
-                return true;
-            }
-            attempts += 1;
-            let token = pending.token;
-            // SAFETY: the op is in its queue, so its terminal completion was not reaped, and its submitter vouched
-            // for its operands until then.
-            match unsafe { perform::attempt(nature, self.no_signal_flag, pending) } {
-                Outcome::Done(res) => self.end_first(source, side, res),
-                Outcome::More(res) => self.accepted(token, res),
-                Outcome::Part => {}
-                Outcome::NoNowait => source.no_nowait = true,
-                Outcome::Stalled => {
-                    queue.ready = false;
-                    self.stalled.push((fd, side));
-                }
-                Outcome::Wait => {
-                    queue.ready = false;
-                    self.watch(fd, source, side);
-                }
-                Outcome::Watch => self.watch(fd, source, side),
-                Outcome::Pool => {
-                    queue.in_pool = true;
-                    let op = pending.op;
-                    // SAFETY: as above; the op leaves the queue when the pool gives it back.
-                    self.pool.submit(token, unsafe { job_for(op) });
-                }
-            }
-        }
-    }
-
-    fn end_first(&mut self, source: &mut Source, side: Side, res: i32) {
-        if let Some(pending) = source.queue(side).ops.pop_front() {
-            self.places.remove(&pending.token);
-            let opens = matches!(pending.op, RawOp::Accept { .. }) && res >= 0;
-            self.done.push(Done { completion: RawCompletion { token: pending.token, res, more: false }, opens });
-        }
-    }
-
-    fn accepted(&mut self, token: Token, res: i32) {
-        self.done.push(Done { completion: RawCompletion { token, res, more: true }, opens: true });
-    }
-
-    /// Sees to it that the poller watches a descriptor. What it refuses to watch is left to the pool, and any other
-    /// refusal ends the op that wanted to wait.
-    fn watch(&mut self, fd: RawDescriptor, source: &mut Source, side: Side) {
-        match self.register(fd, source) {
-            Ok(()) => {
-                let alone = source.owned && !source.nonblocking && matches!(source.kind, Kind::Pipe | Kind::Device);
-                if alone && source.no_nowait {
-                    source.nonblocking = perform::make_nonblocking(fd);
-                }
-            }
-            Err(libc::EPERM) => {
-                source.kind = Kind::File;
-                source.queue(side).ready = true;
-            }
-            Err(errno) => {
-                source.queue(side).ready = true;
-                self.end_first(source, side, -errno);
-            }
-        }
-    }
-
-    fn register(&mut self, fd: RawDescriptor, source: &mut Source) -> Result<(), i32> {
-        if source.key.is_some() {
-            return Ok(());
-        }
-        self.registrations = self.registrations.wrapping_add(1);
-        let event = Event::all(source::key(self.registrations, fd));
-        // SAFETY: epoll forgets a descriptor by itself when it is closed, and `forget` or `advance` removes one that
-        // stays open; an event of a registration that is gone resolves to nothing by its key.
-        let mut added = unsafe { self.poller.add_with_mode(fd, event, PollMode::Edge) };
-        if added.as_ref().is_err_and(|error| error.raw_os_error() == Some(errno::EEXIST)) {
-            // A registration of an earlier life of this very open file; it is ours now.
-            // SAFETY: the descriptor is open while ops wait on it.
-            let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-            added = self.poller.modify_with_mode(borrowed, event, PollMode::Edge);
-        }
-        added.map_err(|error| error.raw_os_error().unwrap_or(errno::EIO))?;
-        source.key = Some(event.key);
-        Ok(())
-    }
-
-    fn unregister(&self, fd: RawDescriptor) {
-        if fd >= 0 {
-            // SAFETY: the call only looks the number up; one that is closed by now is refused, which is as good.
-            let _ = self.poller.delete(unsafe { BorrowedFd::borrow_raw(fd) });
-        }
-    }
-
-    /// Answers the poll ops of a descriptor that is ready for them.
-    fn advance_polls(&mut self, fd: RawDescriptor, source: &mut Source) {
-        if source.polls.is_empty() {
-            return;
-        }
-        // Registered first, asked second: what changes after the question is an event.
-        let refusal = match self.register(fd, source) {
-            // What no poller watches is always ready, as poll(2) says.
-            Ok(()) | Err(libc::EPERM) => None,
-            Err(errno) => Some(-errno),
-        };
-        let mut at = 0;
-        while let Some(&(token, wanted)) = source.polls.get(at) {
-            let res = refusal.unwrap_or_else(|| perform::ready_now(fd, wanted).map_or_else(|e| -e, Readiness::to_bits));
-            if res == 0 {
-                at += 1;
-                continue;
-            }
-            source.polls.remove(at);
-            self.places.remove(&token);
-            self.complete(token, res);
-        }
-    }
-
-    /// Takes what the pool finished: the first op of a queue, or an op of its own.
-    fn take_returned(&mut self) {
-        let mut returned = std::mem::take(&mut self.returned);
-        returned.extend(self.pool.finished().map(|(completion, opens)| Done { completion, opens }));
-        for done in returned.drain(..) {
-            match self.places.get(&done.completion.token) {
-                Some(&Place::Queue(fd, side)) => self.come_back(fd, side, done.completion),
-                _ => self.done.push(done),
-            }
-        }
-        self.returned = returned;
-    }
-
-    /// The pool has ended its try of a queue's first op.
-    fn come_back(&mut self, fd: RawDescriptor, side: Side, completion: RawCompletion) {
-        let Some(mut source) = self.take_source(fd) else { return };
-        let queue = source.queue(side);
-        queue.in_pool = false;
-        if let Some(first) = queue.ops.front() {
-            let goes_on = match first.op {
-                RawOp::Accept { multishot, .. } => multishot && completion.res >= 0,
-                _ => false,
-            };
-            let again = completion.res == -errno::EAGAIN;
-            let cancelled = first.cancelled;
-            if goes_on {
-                self.accepted(completion.token, completion.res);
-            }
-            if (goes_on || again) && cancelled {
-                self.end_first(&mut source, side, -errno::ECANCELED);
-            } else if !goes_on && !again {
-                self.end_first(&mut source, side, completion.res);
-            }
-        }
-        self.put_source(fd, source);
-        self.list(fd);
-    }
-
-    /// Waits for events, at most so long; false when a signal interrupted.
-    fn poll(&mut self, timeout: Option<Duration>) -> IoResult<bool> {
-        let (epoll, buffer, room) = (self.poller.as_raw_fd(), self.events.as_mut_ptr(), EVENTS_MAX as libc::c_int);
-        let mut count = -1;
-        if self.waits_precisely {
-            let spec = timeout.map(|span| libc::timespec {
-                tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
-                tv_nsec: span.subsec_nanos() as _,
-            });
-            let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            let no_mask = std::ptr::null::<libc::sigset_t>();
-            // SAFETY: the buffer has room for this many events; the time lives during the call; no mask is given.
-            count = unsafe { libc::syscall(libc::SYS_epoll_pwait2, epoll, buffer, room, spec, no_mask, 0usize) } as i32;
-            // Older than 5.11, or a filter that does not know the call.
-            self.waits_precisely = count >= 0 || !matches!(calls::last_errno(), errno::ENOSYS | libc::EPERM);
-        }
-        if !self.waits_precisely {
-            let millis =
-                timeout.map_or(-1, |span| i32::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
-            // SAFETY: the buffer has room for this many events.
-            count = unsafe { libc::epoll_wait(epoll, buffer, room, millis) };
-        }
-        if count < 0 {
-            return match calls::last_errno() {
-                errno::EINTR => Ok(false),
-                errno => Err(IoError::new(errno, OpKind::Wait, Stage::Completion).with_context("epoll")),
-            };
-        }
-        // SAFETY: the kernel wrote this many events, and the capacity is at least that.
-        unsafe { self.events.set_len(count as usize) };
-        Ok(true)
-    }
-
-    /// Makes the queues of descriptors with events ready, and tries them.
-    fn dispatch(&mut self) {
-        const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLHUP | libc::EPOLLERR) as u32;
-        const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) as u32;
-        for at in 0..self.events.len() {
-            let libc::epoll_event { events, u64: key } = self.events[at];
-            let key = key as usize;
-            let fd = source::descriptor(key);
-            let Some(source) = self.known(fd).filter(|source| source.key == Some(key)) else { continue };
-            source.reads.ready |= events & READABLE != 0;
-            source.writes.ready |= events & WRITABLE != 0;
-            if !source.is_idle() {
-                self.advance(fd);
-            }
-        }
-        self.events.clear();
-    }
-
-    /// Tries again what no event announces.
-    fn retry_stalled(&mut self) {
-        for (fd, side) in std::mem::take(&mut self.stalled) {
-            if let Some(source) = self.known(fd) {
-                source.queue(side).ready = true;
-                self.list(fd);
-            }
-        }
-    }
-
-    fn try_listed(&mut self) {
-        let mut listed = std::mem::take(&mut self.listed);
-        for fd in listed.drain(..) {
-            self.advance(fd);
-        }
-        // What was listed again meanwhile has had its turn.
-        listed.append(&mut self.listed);
-        self.listed = listed;
-    }
 }
 
 impl Backend for PollBackend {
@@ -537,16 +276,6 @@ impl Backend for PollBackend {
     ///
     /// No descriptors or memory for the poller and the waker.
     fn open(config: &BackendConfig) -> IoResult<PollBackend> {
-        let refused = |error: std::io::Error| {
-            IoError::new(error.raw_os_error().unwrap_or(0), OpKind::Setup, Stage::Setup)
-                .with_context("epoll: the loop's poller needs four descriptors; raise `ulimit -n`")
-        };
-        let poller = Poller::new().map_err(refused)?;
-        let waker = Waker::with_event()?;
-        if let Some(event) = waker.event() {
-            // SAFETY: the waker is kept, and so its event, for as long as the poller.
-            unsafe { poller.add_with_mode(event, Event::readable(WAKE_KEY), PollMode::Edge) }.map_err(refused)?;
-        }
         let kernel = os::kernel();
         let mut caps = Caps::new(BackendKind::Epoll, config.shim.kernel.unwrap_or(kernel));
         caps.ops = NATIVE.minus(config.shim.hidden_ops);
@@ -554,9 +283,9 @@ impl Backend for PollBackend {
             caps.set(feature, !config.shim.hides(feature));
         }
         let since = |release| caps.kernel >= release;
+        let waker = Waker::with_event()?;
         Ok(PollBackend {
-            poller,
-            events: Vec::with_capacity(EVENTS_MAX),
+            watcher: Watcher::new(&waker, since(PRECISE_WAIT))?,
             sources: Vec::new(),
             places: HashMap::default(),
             listed: Vec::new(),
@@ -566,13 +295,11 @@ impl Backend for PollBackend {
             pool: WorkerPool::new(waker.clone()),
             waker,
             departures: Arc::default(),
-            waits_precisely: since(PRECISE_WAIT),
             no_nowait: !since(NOWAIT_STREAMS),
             no_signal_flag: since(NO_SIGNAL_FLAG),
             caps,
             unflushed: 0,
             entries: config.submission_entries.clamp(1, 1 << 15).next_power_of_two() as usize,
-            registrations: 0,
         })
     }
 
@@ -696,7 +423,7 @@ impl Backend for PollBackend {
             if !self.stalled.is_empty() {
                 span = Some(span.map_or(STALLED_RETRY, |span| span.min(STALLED_RETRY)));
             }
-            let interrupted = !self.poll(span)?;
+            let interrupted = !self.watcher.wait(span)?;
             let rung = self.waker.is_rung();
             if rung {
                 self.waker.acknowledge();
