@@ -118,6 +118,14 @@ contract!(uring_poor, UringBackend, poor());
 real!(uring_poor_real, UringBackend, poor());
 contract!(sim, SimBackend, BackendConfig::default());
 contract!(sim_other_seed, SimBackend, BackendConfig { seed: 0x5eed, ..BackendConfig::default() });
+mod sim_queues {
+    use super::*;
+    // The others look at the operating system's files and sockets.
+    tests! { SimBackend, BackendConfig::default(),
+        queues: receives_end_in_order sends_end_in_order a_cancelled_send_tells_what_went_out
+            a_shutdown_comes_after_what_was_sent a_connect_waits_for_a_full_listener a_datagram_waits_for_a_full_peer;
+    }
+}
 contract!(epoll, PollBackend, BackendConfig::default());
 real!(epoll_real, PollBackend, BackendConfig::default());
 queues!(epoll_queues, PollBackend, BackendConfig::default());

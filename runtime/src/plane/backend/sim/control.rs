@@ -49,6 +49,13 @@ impl Controls {
         Some(posted)
     }
 
+    /// Takes what is held for a loop that has ended.
+    pub(super) fn recall(&mut self, home: LoopId) -> Vec<Posted> {
+        let (theirs, others) = std::mem::take(&mut self.held).into_iter().partition(|posted| posted.to == home);
+        self.held = others;
+        theirs
+    }
+
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }

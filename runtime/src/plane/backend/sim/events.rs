@@ -11,6 +11,7 @@ use crate::error::OpKind;
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::net::packet::Packet;
 use crate::plane::backend::sim::world::{LoopId, ObjectId};
+use crate::plane::fd::RawDescriptor;
 use crate::plane::time::Instant;
 
 /// How long things take, in nanoseconds; each taking draws its own span, so that seeds differ in the order in
@@ -71,6 +72,14 @@ pub(super) struct Posted {
     pub(super) kind: OpKind,
 }
 
+impl Posted {
+    /// The descriptor it brings, if it brings one.
+    pub(super) fn descriptor(&self) -> Option<RawDescriptor> {
+        let brings = matches!(self.kind, OpKind::Accept | OpKind::Open) && self.completion.res >= 0;
+        brings.then_some(self.completion.res)
+    }
+}
+
 /// The clock and everything planned.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
@@ -103,6 +112,19 @@ impl Timeline {
         let ((at, _), event) = self.planned.pop_first()?;
         self.now = at;
         Some(event)
+    }
+
+    /// Takes back every completion that is on its way to this loop.
+    pub(super) fn recall(&mut self, home: LoopId) -> Vec<Posted> {
+        let theirs = |event: &Event| matches!(event, Event::Complete(posted) if posted.to == home);
+        let keys: Vec<(u64, u64)> =
+            self.planned.iter().filter(|(_, event)| theirs(event)).map(|(key, _)| *key).collect();
+        keys.iter()
+            .filter_map(|key| match self.planned.remove(key) {
+                Some(Event::Complete(posted)) => Some(posted),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Moves the clock forward; never backward.

@@ -311,9 +311,7 @@ impl Backend for SimBackend {
     }
 
     fn reap(&mut self, out: &mut Vec<RawCompletion>) {
-        if let Some(ready) = self.world.lock().ready(self.home) {
-            out.append(ready);
-        }
+        self.world.lock().reap(self.home, out);
     }
 
     fn submission_space(&self) -> usize {

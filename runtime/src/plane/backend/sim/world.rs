@@ -77,7 +77,7 @@ pub(super) struct Object {
 /// A loop's place in the world.
 #[derive(Debug, Default)]
 struct Place {
-    ready: Vec<RawCompletion>,
+    ready: Vec<Posted>,
     left: bool,
 }
 
@@ -170,10 +170,18 @@ impl State {
         LoopId(self.places.len() - 1)
     }
 
-    /// A loop has ended: its ops are forgotten, and their memory is not used any more.
+    /// A loop has ended: its ops are forgotten, and their memory is not used any more. Descriptors it was to be
+    /// brought are closed.
     pub(super) fn leave(&mut self, home: LoopId) {
+        let mut posted = self.time.recall(home);
+        posted.extend(self.controls.recall(home));
         if let Some(place) = self.places.get_mut(home.0) {
-            *place = Place { ready: Vec::new(), left: true };
+            posted.append(&mut place.ready);
+            place.left = true;
+        }
+        for raw in posted.iter().filter_map(Posted::descriptor) {
+            // One that a rule made up was never open.
+            let _ = self.close(raw);
         }
         let ops: Vec<OpId> = self.ops.iter().filter(|(_, op)| op.home == home).map(|(id, _)| *id).collect();
         for id in ops {
@@ -182,8 +190,11 @@ impl State {
         self.settle();
     }
 
-    pub(super) fn ready(&mut self, home: LoopId) -> Option<&mut Vec<RawCompletion>> {
-        self.places.get_mut(home.0).filter(|place| !place.left).map(|place| &mut place.ready)
+    /// Moves what has reached a loop to the end of `out`.
+    pub(super) fn reap(&mut self, home: LoopId, out: &mut Vec<RawCompletion>) {
+        if let Some(place) = self.places.get_mut(home.0) {
+            out.extend(place.ready.drain(..).map(|posted| posted.completion));
+        }
     }
 
     pub(super) fn has_ready(&self, home: LoopId) -> bool {
@@ -216,8 +227,8 @@ impl State {
     }
 
     pub(super) fn hand_over(&mut self, posted: Posted) {
-        if let Some(ready) = self.ready(posted.to) {
-            ready.push(posted.completion);
+        if let Some(place) = self.places.get_mut(posted.to.0).filter(|place| !place.left) {
+            place.ready.push(posted);
         }
     }
 

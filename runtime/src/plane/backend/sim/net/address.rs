@@ -106,6 +106,15 @@ pub(crate) struct Resting {
     pub(crate) reuse_port: bool,
 }
 
+impl Resting {
+    /// Whether both shut the same sockets out.
+    fn is_like(&self, other: &Resting) -> bool {
+        let what =
+            |resting: &Resting| (resting.local.address, resting.local.dual, resting.reuse_address, resting.reuse_port);
+        what(self) == what(other)
+    }
+}
+
 /// Who holds which port. A listener's port is held by the listener and by each connection it accepted.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -158,9 +167,12 @@ impl Ports {
         }
     }
 
-    /// Lets a port rest.
-    pub(crate) fn rest(&mut self, resting: Resting) {
-        self.resting.entry(resting.local.address.port()).or_default().push(resting);
+    /// Lets a port rest from now on.
+    pub(crate) fn rest(&mut self, resting: Resting, now: Instant) {
+        let at = self.resting.entry(resting.local.address.port()).or_default();
+        // One connection after another may end here: what is alike rests as one, up to the last.
+        at.retain(|other| other.until > now && !other.is_like(&resting));
+        at.push(resting);
     }
 
     /// What rests at `port` at this moment.
@@ -239,8 +251,13 @@ mod tests {
         let mut ports = Ports::new(40_000);
         let until = Instant::from_nanos(10);
         let local = local("127.0.0.1:40000", false);
-        ports.rest(Resting { local, until, reuse_address: false, reuse_port: false });
-        assert_eq!(ports.resting(40_000, Instant::from_nanos(9)).len(), 1);
+        let resting = Resting { local, until, reuse_address: false, reuse_port: false };
+        ports.rest(resting, Instant::ORIGIN);
+        ports.rest(Resting { reuse_port: true, until: Instant::from_nanos(5), ..resting }, Instant::ORIGIN);
+        ports.rest(resting, Instant::ORIGIN);
+        assert_eq!(ports.resting[&40_000].len(), 2, "what is alike rests as one");
+        ports.rest(resting, Instant::from_nanos(5));
+        assert_eq!(ports.resting[&40_000].len(), 1, "what has rested is not kept");
         assert_eq!(ports.ephemeral(Protocol::Tcp, false, Instant::ORIGIN), Some(40_000));
         ports.next = 40_000;
         assert_eq!(ports.ephemeral(Protocol::Tcp, true, Instant::ORIGIN), Some(40_001));

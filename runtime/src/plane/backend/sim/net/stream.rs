@@ -202,9 +202,9 @@ impl State {
             && first
             && !abrupt
         {
-            let until = self.time.now() + RESTING;
+            let now = self.time.now();
             let (reuse_address, reuse_port) = (options.reuse_address, options.reuse_port);
-            self.ports.rest(Resting { local, until, reuse_address, reuse_port });
+            self.ports.rest(Resting { local, until: now + RESTING, reuse_address, reuse_port }, now);
         }
     }
 
