@@ -15,7 +15,8 @@ How to read the figures:
 
   echo    requests per second of one server core, and the server's processor time per request. As soon as the load's
           core is full (load_cpu near 100%, said below the table) requests per second contain the load's cost, and only
-          server_cpu_per_request compares the servers. Latency is from handing a request in to seeing its answer.
+          server_cpu_per_request compares the servers. Latency is from handing a request in to seeing its answer. The
+          geometric mean of all cases comes last.
   spawn   nanoseconds to start and join a task: one by one (1), or n started and then joined (n).
   switch  nanoseconds from one task to the next among n that take turns; the order is checked.
   nop     an operation that does nothing, through the ring: n at once, or one at a time (1).

@@ -396,7 +396,6 @@ mod tests {
                 assert!(measured.requests > 0);
                 assert!(measured.wall >= Duration::from_millis(20));
                 assert!(Duration::ZERO < measured.p50 && measured.p50 <= measured.p99);
-                assert!(measured.p99 < measured.wall * 2);
                 assert!(measured.load_cpu > Duration::ZERO);
                 assert_eq!(load.under_way, 0, "between rounds all connections are idle");
             }

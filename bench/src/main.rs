@@ -35,7 +35,7 @@ use bench::{Bench, Cores};
 use cli::{Cli, Command, Options};
 use failure::{Failure, Tried};
 use report::Report;
-use rounds::Plan;
+use rounds::{Outcome, Plan};
 use subject::Subject;
 
 #[global_allocator]
@@ -87,7 +87,13 @@ fn campaign(bench: Bench, options: &Options) -> Result<bool, Failure> {
         eprintln!("wo-bench: this is a debug build, its figures mean nothing");
     }
     let mut all_went_well = true;
-    for case in cases {
+    let mut measured = Vec::new();
+    let print = |case: &str, outcomes: &[Outcome]| {
+        let report = Report { bench, case, outcomes, against: options.against.as_deref() };
+        let out = std::io::stdout().lock();
+        if options.json { report.write_json(out) } else { report.write_table(out) }.tried("write the figures")
+    };
+    for case in &cases {
         let outcomes = bench.run(case, &subjects, plan, cores);
         for outcome in &outcomes {
             if let Err(failure) = &outcome.result {
@@ -95,10 +101,11 @@ fn campaign(bench: Bench, options: &Options) -> Result<bool, Failure> {
                 eprintln!("wo-bench: {failure}");
             }
         }
-        let report = Report { bench, case, outcomes: &outcomes, against: options.against.as_deref() };
-        let out = std::io::stdout().lock();
-        let written = if options.json { report.write_json(out) } else { report.write_table(out) };
-        written.tried("write the figures")?;
+        print(case, &outcomes)?;
+        measured.push(outcomes);
+    }
+    if bench == Bench::Echo && cases.len() > 1 {
+        print("geometric mean", &rounds::geometric_mean(&measured))?;
     }
     Ok(all_went_well)
 }

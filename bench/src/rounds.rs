@@ -56,6 +56,27 @@ pub fn alternate(subjects: Vec<(&'static str, Starter<'_>)>, plan: Plan) -> Vec<
         .collect()
 }
 
+/// The geometric mean over several cases, of each subject that came through all of them.
+pub fn geometric_mean(cases: &[Vec<Outcome>]) -> Vec<Outcome> {
+    let Some((first, others)) = cases.split_first() else { return Vec::new() };
+    let mean_of = |outcome: &Outcome| {
+        let series = outcome.result.as_ref().ok()?;
+        let elsewhere: Vec<&Vec<Series>> = others
+            .iter()
+            .map(|case| case.iter().find(|other| other.subject == outcome.subject)?.result.as_ref().ok())
+            .collect::<Option<_>>()?;
+        let means = series.iter().filter_map(|series| {
+            let mut all = vec![series];
+            for case in &elsewhere {
+                all.push(case.iter().find(|other| other.metric == series.metric)?);
+            }
+            Series::geometric_mean(&all)
+        });
+        Some(Outcome { subject: outcome.subject, result: Ok(means.collect()) })
+    };
+    first.iter().filter_map(mean_of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +127,15 @@ mod tests {
     fn subjects_take_turns_and_each_pass_begins_with_another() {
         let (log, _) = run([None; 3]);
         assert_eq!(log.join(""), "abc".to_owned() + "bca" + "cab" + "abc");
+    }
+
+    #[test]
+    fn a_mean_takes_the_subjects_that_came_through_every_case() {
+        let cases = [run([None; 3]).1, run([None, Some(2), None]).1];
+        let means = geometric_mean(&cases);
+        assert_eq!(means.iter().map(|mean| mean.subject).collect::<Vec<_>>(), ["a", "c"]);
+        let values = &means[0].result.as_ref().unwrap()[0].values;
+        assert!((values[0] - 2.0).abs() < 1e-9 && values.len() == 3, "{values:?}");
     }
 
     #[test]

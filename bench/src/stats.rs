@@ -130,6 +130,19 @@ impl Series {
         }
         all
     }
+
+    /// The geometric mean of the same metric in several cases, round by round; where not every case has the round, or
+    /// where the unit has no better and worse, there is none.
+    pub fn geometric_mean(cases: &[&Series]) -> Option<Series> {
+        let first = cases.first()?;
+        first.unit.is_better(0.0, 0.0)?;
+        let rounds = cases.iter().map(|series| series.values.len()).min()?;
+        let mean = |round: usize| {
+            let logarithms: f64 = cases.iter().map(|series| series.values[round].ln()).sum();
+            (logarithms / cases.len() as f64).exp()
+        };
+        Some(Series { metric: first.metric.clone(), unit: first.unit, values: (0..rounds).map(mean).collect() })
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +188,19 @@ mod tests {
         assert_eq!(series.len(), 2);
         assert_eq!((series[0].metric.as_str(), &series[0].values[..]), ("a", &[1.0, 2.0][..]));
         assert_eq!((series[1].metric.as_str(), &series[1].values[..]), ("b", &[10.0, 20.0][..]));
+    }
+
+    #[test]
+    fn a_geometric_mean_weighs_every_case_alike() {
+        let series = |values: &[f64], unit| Series { metric: "m".to_owned(), unit, values: values.to_vec() };
+        let small = series(&[1.0, 2.0, 9.0], Unit::PerSecond);
+        let large = series(&[100.0, 50.0], Unit::PerSecond);
+        let mean = Series::geometric_mean(&[&small, &large]).unwrap();
+        assert_eq!(mean.values.len(), 2, "only rounds that both have");
+        assert!(mean.values.iter().all(|value| (value - 10.0).abs() < 1e-9), "{mean:?}");
+        let share = series(&[0.5], Unit::Share);
+        assert_eq!(Series::geometric_mean(&[&share, &share]), None);
+        assert_eq!(Series::geometric_mean(&[]), None);
     }
 
     #[test]
