@@ -13,6 +13,7 @@ pub use wo_runtime::fiber::{
     Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn,
     spawn_named, wait, yield_now,
 };
+pub use wo_runtime::os::{fs, io};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};

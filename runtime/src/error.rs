@@ -247,6 +247,7 @@ impl IoError {
         match self.errno {
             0 => io::ErrorKind::Other,
             errno::ENODATA => io::ErrorKind::UnexpectedEof,
+            errno::EILSEQ => io::ErrorKind::InvalidData,
             errno => io::Error::from_raw_os_error(errno).kind(),
         }
     }
@@ -338,6 +339,8 @@ pub mod errno {
     pub const EBUSY: i32 = 16;
     /// Already exists.
     pub const EEXIST: i32 = 17;
+    /// Across file systems.
+    pub const EXDEV: i32 = 18;
     /// Not a directory.
     pub const ENOTDIR: i32 = 20;
     /// Is a directory.
@@ -348,10 +351,16 @@ pub mod errno {
     pub const ENFILE: i32 = 23;
     /// The process has too many open files.
     pub const EMFILE: i32 = 24;
+    /// A program runs from the file.
+    pub const ETXTBSY: i32 = 26;
+    /// File too large.
+    pub const EFBIG: i32 = 27;
     /// No space left on the device.
     pub const ENOSPC: i32 = 28;
     /// Seek on something that has no position.
     pub const ESPIPE: i32 = 29;
+    /// The file system is read-only.
+    pub const EROFS: i32 = 30;
     /// The other end is closed.
     pub const EPIPE: i32 = 32;
     /// Name too long.
@@ -360,8 +369,12 @@ pub mod errno {
     pub const ENOSYS: i32 = 38;
     /// Directory not empty.
     pub const ENOTEMPTY: i32 = 39;
-    /// No data: here, the end of file came before what was asked for.
+    /// Too many symbolic links.
+    pub const ELOOP: i32 = 40;
+    /// No data: here, the end came before the bytes that were asked for.
     pub const ENODATA: i32 = 61;
+    /// Not a valid text.
+    pub const EILSEQ: i32 = 84;
     /// Not a socket.
     pub const ENOTSOCK: i32 = 88;
     /// Nowhere to send to: the socket is not connected.
@@ -396,6 +409,8 @@ pub mod errno {
     pub const EHOSTUNREACH: i32 = 113;
     /// In progress.
     pub const EINPROGRESS: i32 = 115;
+    /// Disk quota used up.
+    pub const EDQUOT: i32 = 122;
     /// Cancelled.
     pub const ECANCELED: i32 = 125;
 }

@@ -103,18 +103,19 @@ impl fmt::Debug for Turn {
 
 /// A place in the queue for a turn, from the first look until the turn is there or the place is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     cursor: Cursor,
     ticket: Option<u64>,
 }
 
 impl Place {
-    pub(crate) fn new(cursor: &Cursor) -> Place {
+    /// No place yet: it is taken by the first [`poll`](Place::poll).
+    pub fn new(cursor: &Cursor) -> Place {
         Place { cursor: cursor.clone(), ticket: None }
     }
 
     /// Takes the turn when it is this one's; else `waker` is called when it may be.
-    pub(crate) fn poll(&mut self, waker: &Waker) -> Option<Turn> {
+    pub fn poll(&mut self, waker: &Waker) -> Option<Turn> {
         let mut state = self.cursor.lock();
         let first = state.waiting.front().map(|(ticket, _)| *ticket);
         if !state.taken && (first.is_none() || first == self.ticket) {

@@ -382,9 +382,9 @@ impl<B: Backend> EventLoop<B> {
     /// # Errors
     ///
     /// The loop itself, with the ops that are in flight.
-    pub fn close(self) -> Result<(), Box<EventLoop<B>>> {
+    pub fn close(self) -> Result<(), EventLoop<B>> {
         if self.in_flight > 0 {
-            return Err(Box::new(self));
+            return Err(self);
         }
         drop(self);
         Ok(())

@@ -177,6 +177,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.foreign(raw))
     }
 
+    fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {
+        each!(self, backend => backend.has_positions(fd))
+    }
+
     fn close(self) {
         each!(self, backend => backend.close());
     }

@@ -174,6 +174,10 @@ pub trait Backend: fmt::Debug + Sized + 'static {
     /// A simulated kernel has no such descriptors and says so.
     fn foreign(&mut self, raw: RawDescriptor) -> IoResult<Fd>;
 
+    /// Whether reads and writes of a descriptor may name their place: a regular file's, a directory's, a block device's
+    /// may; a pipe, a socket, a terminal gives and takes what comes next. Never waits.
+    fn has_positions(&mut self, fd: &Fd) -> IoResult<bool>;
+
     /// Ends the backend. Ops still in flight may never complete; the caller has drained them, or leaks what they
     /// point at.
     fn close(self);

@@ -252,6 +252,21 @@ impl FileStat {
         }
     }
 
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.kind() == FileKind::File
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind() == FileKind::Directory
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.kind() == FileKind::Symlink
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> u64 {
         self.kernel.stx_size

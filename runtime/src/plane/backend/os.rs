@@ -8,6 +8,7 @@ use socket2::{SockRef, Socket, TcpKeepalive, Type};
 use crate::error::{IoError, IoResult, OpKind, Stage};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::caps::KernelVersion;
+use crate::plane::backend::operand::{FileKind, FileStat};
 use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::RawSlice;
@@ -195,6 +196,20 @@ pub(crate) fn socket_option(fd: &Fd, name: SocketOptionName) -> IoResult<SocketO
             .map(|error| SocketOption::Error(error.and_then(|error| error.raw_os_error()).unwrap_or(0))),
     }
     .map_err(|error| convert(error, OpKind::SocketOption).with_context(format!("{name:?}")))
+}
+
+/// Whether reads and writes of a descriptor may name their place. Asks only what the system has in memory.
+pub(crate) fn has_positions(fd: &Fd) -> IoResult<bool> {
+    let mut stat = FileStat::default();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: the path is empty and static, and there is room for the answer.
+    if unsafe { libc::statx(fd.raw(), c"".as_ptr(), flags, libc::STATX_TYPE, &raw mut stat.kernel) } < 0 {
+        return Err(last(OpKind::Stat, Stage::Completion));
+    }
+    // A device may have a position and still give each byte once; and some of /proc's files say they are regular.
+    let may = matches!(stat.kind(), FileKind::File | FileKind::Directory | FileKind::BlockDevice);
+    // SAFETY: the call takes no pointers.
+    Ok(may && unsafe { libc::lseek(fd.raw(), 0, libc::SEEK_CUR) } >= 0)
 }
 
 /// Sends what can be sent at once: a count or `-errno`; none when nothing can.

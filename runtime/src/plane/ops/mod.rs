@@ -64,7 +64,7 @@ pub use shutdown::Shutdown;
 pub use stat::Stat;
 pub use sync::Sync;
 pub use truncate::Truncate;
-pub use turn::{InTurn, TakeTurn};
+pub use turn::InTurn;
 pub use unlink::Unlink;
 pub use vectored::{ReadVectored, WriteVectored};
 pub use write::Write;

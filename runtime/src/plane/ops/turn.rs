@@ -1,63 +1,14 @@
-//! Wait for a turn of a cursor, and run an op in it.
+//! Run an op in a turn of a cursor.
 //!
-//! The wait is an op like any other, so it is cancelled, timed out and counted like any other; it never reaches the
-//! kernel. An op run in a turn owns it until its last word: when its waiter has gone, the next verb on the handle
-//! waits for that word too, and stands where the op really ended.
+//! The op owns the turn until its last word: when its waiter has gone, the next verb on the handle waits for that word
+//! too, and stands where the op really ended.
 
 use std::task::Waker;
 
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::Backend;
-use crate::plane::cursor::{Cursor, Place, Turn};
+use crate::plane::cursor::Turn;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Before, Kernel, Op};
-
-/// Waits for a turn of a cursor. Whoever came first has it first.
-#[derive(Debug)]
-pub struct TakeTurn {
-    cursor: Cursor,
-    place: Place,
-    turn: Option<Turn>,
-    kind: OpKind,
-}
-
-impl TakeTurn {
-    /// A wait for `cursor`, on behalf of a verb of this kind.
-    pub fn new(cursor: &Cursor, kind: OpKind) -> TakeTurn {
-        TakeTurn { cursor: cursor.clone(), place: Place::new(cursor), turn: None, kind }
-    }
-}
-
-// SAFETY: it points at nothing.
-unsafe impl Op for TakeTurn {
-    type Output = IoResult<Turn>;
-
-    fn lower(&mut self) -> RawOp {
-        RawOp::Nop
-    }
-
-    fn before(&mut self, waker: &Waker) -> Before {
-        match self.place.poll(waker) {
-            Some(turn) => {
-                self.turn = Some(turn);
-                Before::Done(0)
-            }
-            None => Before::Wait,
-        }
-    }
-
-    /// # Errors
-    ///
-    /// At tier A, where nobody waits before an op, `EBUSY` when the turn is somebody else's.
-    fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<Turn> {
-        if res < 0 {
-            return Err(IoError::from_result(res, self.kind));
-        }
-        self.turn.or_else(|| self.cursor.try_turn()).ok_or_else(|| {
-            IoError::new(errno::EBUSY, self.kind, Stage::Submit).with_context("another op has the cursor's turn")
-        })
-    }
-}
 
 /// Runs an op in a turn. Answers the op's output, and the turn; where the op ended is the caller's to note.
 #[derive(Debug)]

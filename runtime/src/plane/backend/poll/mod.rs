@@ -530,6 +530,10 @@ impl Backend for PollBackend {
         Ok(Fd::foreign(raw))
     }
 
+    fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {
+        os::has_positions(fd)
+    }
+
     fn close(self) {}
 }
 

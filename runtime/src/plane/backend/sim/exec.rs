@@ -132,6 +132,10 @@ impl State {
         }
     }
 
+    pub(super) fn has_positions(&self, object: ObjectId) -> Result<bool, Errno> {
+        Ok(matches!(self.body(object)?, Body::File(_)))
+    }
+
     fn stat_object(&self, object: ObjectId) -> Result<libc::statx, Errno> {
         match self.body(object)? {
             Body::File(file) => self.fs.stat(file.inode),

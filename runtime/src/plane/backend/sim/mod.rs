@@ -412,6 +412,10 @@ impl Backend for SimBackend {
         )))
     }
 
+    fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {
+        self.call(fd, OpKind::Stat, String::new, |state, object| state.has_positions(object))
+    }
+
     fn close(self) {}
 }
 

@@ -457,5 +457,9 @@ impl Backend for UringBackend {
         Ok(Fd::foreign(raw))
     }
 
+    fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {
+        os::has_positions(fd)
+    }
+
     fn close(self) {}
 }

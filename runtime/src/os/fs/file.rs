@@ -1,0 +1,259 @@
+//! An open file, or another descriptor that reads and writes like one.
+//!
+//! A handle is a descriptor, a name for errors, and two cursors. One is its position: the reads that have no offset
+//! of their own, and on files with positions the writes too, take turns on it and move it. The other keeps the writes
+//! of a stream, or of a file opened for appending, from mixing their bytes. Clones share all of it.
+
+use std::fmt;
+use std::io::SeekFrom;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::fiber::{Call, verb};
+use crate::os::fs::explain::explain;
+use crate::os::fs::options::OpenOptions;
+use crate::os::fs::session::{Session, Way};
+use crate::os::fs::{FileKind, Metadata};
+use crate::plane::backend::Backend;
+use crate::plane::current::with_loop;
+use crate::plane::cursor::Cursor;
+use crate::plane::fd::Fd;
+use crate::plane::ops::{Allocate, Close, Stat, Sync, Truncate};
+
+/// The last offset there is, plus one.
+const OFFSETS_END: u64 = 1 << 63;
+
+/// An open file. Pipes, terminals and devices are files as well; the ends of a [`pipe`](crate::os::io::pipe) and the
+/// standard streams come as this type.
+///
+/// Reading and writing is done at an offset ([`read_at`](File::read_at), [`write_at`](File::write_at) and their kin),
+/// which never moves the position, or at the position ([`read`](File::read), [`write`](File::write) and theirs). The
+/// position is the handle's own: the verbs that move it take turns, first come first served, so two reads started at
+/// once get one part each, whatever happens to either. Buffers come back with the answer, on success and on failure.
+///
+/// Clones share the descriptor and the position. The descriptor is closed with the last of them, and after the last
+/// op in flight; [`close`](File::close) hears what the system says to that. Files may be sent to other threads.
+///
+/// # Examples
+///
+/// ```no_run
+/// use wo_runtime::os::fs::File;
+///
+/// # async fn example() -> wo_runtime::error::IoResult<()> {
+/// let file = File::create("greeting").await?;
+/// file.write_all(b"hello, world").await?;
+/// file.sync_all().await?;
+///
+/// let file = File::open("greeting").await?;
+/// let (count, buf) = file.read_at(Vec::with_capacity(5), 7).await;
+/// assert_eq!((count?, &buf[..]), (5, &b"world"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct File(Arc<Shared>);
+
+struct Shared {
+    fd: Fd,
+    name: Box<str>,
+    appends: bool,
+    way: OnceLock<Way>,
+    cursor: Cursor,
+    writers: Cursor,
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenOptions::open`].
+    pub fn open<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<File>>> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file for writing, empty: made when there was none, cut to nothing when there was.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenOptions::open`].
+    pub fn create<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<File>>> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// A file that was opened by path.
+    pub(crate) fn opened(fd: Fd, path: &Path, appends: bool) -> File {
+        File::with(fd, path.display().to_string(), appends, OnceLock::new())
+    }
+
+    /// A descriptor that is asked for what comes next.
+    pub(crate) fn stream(fd: Fd, name: impl Into<String>) -> File {
+        File::with(fd, name.into(), false, Way::Stream.into())
+    }
+
+    fn with(fd: Fd, name: String, appends: bool, way: OnceLock<Way>) -> File {
+        File(Arc::new(Shared { fd, name: name.into(), appends, way, cursor: Cursor::new(), writers: Cursor::new() }))
+    }
+
+    /// Moves the position, and answers it, in bytes from the beginning. It may stand behind the end of the file.
+    ///
+    /// It waits for the reads and writes in front of it. Dropped half-way, the position has not moved.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a position before the beginning or past the last offset, `ESPIPE` for a stream, which has none.
+    pub fn seek(&self, to: SeekFrom) -> Call<impl Future<Output = IoResult<u64>>> {
+        Call::new(async move {
+            let refuse = |errno, why: &'static str| {
+                self.explain(IoError::new(errno, OpKind::None, Stage::Submit).with_context(why))
+            };
+            if self.way().map_err(|error| self.explain(error))? == Way::Stream {
+                return Err(refuse(errno::ESPIPE, "a stream has no position to move"));
+            }
+            let mut session = Session::reading(self).await.map_err(|error| self.explain(error))?;
+            let (base, by) = match to {
+                SeekFrom::Start(position) => (position, 0),
+                SeekFrom::Current(by) => (session.position(), by),
+                SeekFrom::End(by) => (self.end().await?, by),
+            };
+            let position = base
+                .checked_add_signed(by)
+                .filter(|position| *position < OFFSETS_END)
+                .ok_or_else(|| refuse(errno::EINVAL, "a position before the beginning, or past the last offset"))?;
+            session.move_to(position);
+            Ok(position)
+        })
+    }
+
+    async fn end(&self) -> IoResult<u64> {
+        let stat = self.metadata().await?;
+        if stat.kind() == FileKind::BlockDevice {
+            return Err(self.explain(
+                IoError::new(errno::EOPNOTSUPP, OpKind::Stat, Stage::Submit)
+                    .with_context("a device does not tell where it ends"),
+            ));
+        }
+        Ok(stat.len())
+    }
+
+    /// Waits until everything written is on the disk, metadata included. A file that is new also needs its
+    /// directory synced ([`sync_dir`](crate::os::fs::sync_dir)) before its name is there for good.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when something could not be written; the system says so once, and syncing again does not bring it back.
+    pub fn sync_all(&self) -> Call<impl Future<Output = IoResult<()>>> {
+        Call::new(async move { verb(Sync::all(self.fd())).await.map_err(|error| self.explain(error)) })
+    }
+
+    /// As [`sync_all`](File::sync_all), without the metadata that is not needed to read the data back.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync_all`](File::sync_all).
+    pub fn sync_data(&self) -> Call<impl Future<Output = IoResult<()>>> {
+        Call::new(async move { verb(Sync::data(self.fd())).await.map_err(|error| self.explain(error)) })
+    }
+
+    /// Cuts the file to `len` bytes, or lengthens it with zeros that take no space. The position stays.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when the file is not open for writing or has no length, `EFBIG` past what the file system takes.
+    pub fn set_len(&self, len: u64) -> Call<impl Future<Output = IoResult<()>>> {
+        Call::new(async move { verb(Truncate::new(self.fd(), len)).await.map_err(|error| self.explain(error)) })
+    }
+
+    /// Reserves the disk space of `len` bytes from `offset` on, so that writing there cannot run out of it; the file
+    /// grows to hold them, with zeros.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` when there is not that much, `EOPNOTSUPP` where the file system cannot, `EINVAL` when `len` is 0.
+    pub fn allocate(&self, offset: u64, len: u64) -> Call<impl Future<Output = IoResult<()>>> {
+        Call::new(async move {
+            verb(Allocate::new(self.fd(), offset, len, false)).await.map_err(|error| self.explain(error))
+        })
+    }
+
+    /// The file's metadata.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn metadata(&self) -> Call<impl Future<Output = IoResult<Metadata>>> {
+        Call::new(async move { verb(Stat::of(self.fd())).await.map_err(|error| self.explain(error)) })
+    }
+
+    /// Closes the file and answers what the system says to it. While clones or ops in flight still use it, it is
+    /// closed with the last of them, and the answer is that all is well; so for a descriptor that is somebody else's.
+    ///
+    /// Success does not mean that data is on the disk; [`sync_all`](File::sync_all) does. Dropped half-way, it is
+    /// closed all the same.
+    ///
+    /// # Errors
+    ///
+    /// What an earlier write could not report, on file systems that write late.
+    pub fn close(self) -> Call<impl Future<Output = IoResult<()>>> {
+        Call::new(async move {
+            let Ok(Shared { fd, name, .. }) = Arc::try_unwrap(self.0) else { return Ok(()) };
+            match Close::new(fd) {
+                Ok(close) => verb(close).await.map_err(|error| explain(error, &name)),
+                Err(shared) => {
+                    drop(shared);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    pub(super) fn fd(&self) -> &Fd {
+        &self.0.fd
+    }
+
+    pub(super) fn cursor(&self) -> &Cursor {
+        &self.0.cursor
+    }
+
+    pub(super) fn writers(&self) -> &Cursor {
+        &self.0.writers
+    }
+
+    pub(super) fn appends(&self) -> bool {
+        self.0.appends
+    }
+
+    pub(super) fn explain(&self, error: IoError) -> IoError {
+        explain(error, &self.0.name)
+    }
+
+    /// How the kernel is asked for its bytes; found out when it first matters.
+    pub(super) fn way(&self) -> IoResult<Way> {
+        if let Some(way) = self.0.way.get() {
+            return Ok(*way);
+        }
+        let positions = with_loop(OpKind::Stat, |event_loop| event_loop.backend().has_positions(self.fd()))?;
+        Ok(*self.0.way.get_or_init(|| if positions { Way::Positional } else { Way::Stream }))
+    }
+
+    /// Refuses offsets where there are none, and one that nothing can have.
+    pub(super) fn check_offset(&self, offset: u64, op: OpKind) -> IoResult<()> {
+        let errno = match self.way()? {
+            Way::Stream => errno::ESPIPE,
+            Way::Positional if offset >= OFFSETS_END => errno::EINVAL,
+            Way::Positional => return Ok(()),
+        };
+        Err(IoError::new(errno, op, Stage::Submit).with_context(format!("at offset {offset}")))
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("name", &self.0.name)
+            .field("fd", &self.0.fd)
+            .field("cursor", &self.0.cursor)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! How to open a file, in std's words.
+
+use std::path::Path;
+
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::fiber::{Call, verb};
+use crate::os::fs::explain::with_remedy;
+use crate::os::fs::file::File;
+use crate::plane::backend::operand::{self, OpenHow};
+use crate::plane::ops::Open;
+
+/// How to open a file; the options mean what they mean in [`std::fs::OpenOptions`].
+///
+/// # Examples
+///
+/// ```no_run
+/// use wo_runtime::os::fs::OpenOptions;
+///
+/// # async fn example() -> wo_runtime::error::IoResult<()> {
+/// let log = OpenOptions::new().append(true).create(true).open("server.log").await?;
+/// log.write_all(b"started\n").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions(OpenHow);
+
+impl OpenOptions {
+    /// Nothing chosen yet; at least one of read, write and append must be.
+    pub fn new() -> OpenOptions {
+        OpenOptions(OpenHow {
+            read: false,
+            write: false,
+            append: false,
+            create: false,
+            create_new: false,
+            truncate: false,
+            directory: false,
+            no_follow: false,
+            mode: 0o666,
+        })
+    }
+
+    /// Open for reading.
+    pub fn read(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.read = on;
+        self
+    }
+
+    /// Open for writing.
+    pub fn write(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.write = on;
+        self
+    }
+
+    /// Open for writing, every write at the end of the file, whatever other writers do.
+    pub fn append(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.append = on;
+        self
+    }
+
+    /// Cut an existing file to nothing.
+    pub fn truncate(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.truncate = on;
+        self
+    }
+
+    /// Make the file when it does not exist.
+    pub fn create(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.create = on;
+        self
+    }
+
+    /// Make the file, and refuse with `EEXIST` when something has its name already, a dangling link included.
+    pub fn create_new(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.create_new = on;
+        self
+    }
+
+    /// The mode of a new file, before the umask; 0o666 unless set.
+    pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
+        self.0.mode = mode;
+        self
+    }
+
+    /// Open only what is not a symbolic link; refuse a link with `ELOOP`.
+    pub fn no_follow(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.no_follow = on;
+        self
+    }
+
+    /// Opens `path`. The descriptor is close-on-exec.
+    ///
+    /// Opening a FIFO waits for its other end.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for options that contradict each other and for a path with a zero byte; else what the kernel says,
+    /// naming the path. Dropped half-way, a file that was opened is closed again; one that was made stays.
+    pub fn open<P: AsRef<Path>>(&self, path: P) -> Call<impl Future<Output = IoResult<File>> + use<P>> {
+        let how = self.0;
+        Call::new(async move { open(path.as_ref(), how).await })
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::new()
+    }
+}
+
+pub(super) async fn open(path: &Path, how: OpenHow) -> IoResult<File> {
+    if let Some(contradiction) = contradiction(how) {
+        return Err(IoError::new(errno::EINVAL, OpKind::Open, Stage::Submit)
+            .with_context(format!("{}: {contradiction}", path.display())));
+    }
+    let fd = verb(Open::new(operand::Path::new(path, OpKind::Open)?, how)).await.map_err(with_remedy)?;
+    Ok(File::opened(fd, path, how.append))
+}
+
+/// What is wrong with the options, by std's rules.
+fn contradiction(how: OpenHow) -> Option<&'static str> {
+    let writes = how.write || how.append;
+    if !how.read && !writes {
+        Some("open it for reading, writing or appending")
+    } else if !writes && (how.create || how.create_new || how.truncate) {
+        Some("a file is created or truncated only when it is opened for writing")
+    } else if how.append && how.truncate && !how.create_new {
+        Some("a file opened for appending is not truncated")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,12 @@
+//! Files, directories and streams as a fiber sees them, on every kernel.
+
+#![cfg(target_os = "linux")]
+
+mod files {
+    pub mod cursor;
+    pub mod names;
+    pub mod offsets;
+    pub mod rig;
+    pub mod streams;
+    pub mod whole;
+}
