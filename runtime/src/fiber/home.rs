@@ -17,9 +17,17 @@ use concurrent_queue::ConcurrentQueue;
 use crate::fiber::task::Meta;
 use crate::plane::backend::Waker;
 
+/// What other threads send to a shard.
+pub(crate) enum Mail {
+    /// A fiber of the shard that was woken.
+    Fiber(Runnable<Meta>),
+    /// A call to make there.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
 /// What other threads know of a shard.
 pub(crate) struct Home {
-    inbox: ConcurrentQueue<Runnable<Meta>>,
+    inbox: ConcurrentQueue<Mail>,
     sleeping: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -41,21 +49,27 @@ impl Home {
         home
     }
 
-    /// The shard has ended and every fiber of it with it: nothing will be pushed any more.
+    /// The program has ended, every fiber of this shard with it, and nobody knows the shard any more: nothing will be
+    /// pushed. Calls that came after the end are dropped here.
     pub(crate) fn give_back(&'static self) {
-        debug_assert!(self.inbox.is_empty(), "a shard that has ended has an empty inbox");
+        while self.inbox.pop().is_ok() {}
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.sleeping.store(false, Ordering::SeqCst);
         UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
-    /// Hands a runnable fiber to the shard, from any thread.
-    pub(crate) fn push(&self, runnable: Runnable<Meta>) {
-        if let Err(refused) = self.inbox.push(runnable) {
-            // The inbox is unbounded and never closed. Dropping the fiber here would drop its future away from home.
+    /// Hands mail to the shard, from any thread, and wakes it if it sleeps.
+    pub(crate) fn push(&self, mail: Mail) {
+        if let Err(refused) = self.inbox.push(mail) {
+            // The inbox is unbounded and never closed. Dropping a fiber here would drop its future away from home.
             std::mem::forget(refused);
             unreachable!("a home's inbox takes everything");
         }
+        self.wake_if_asleep();
+    }
+
+    /// Has the shard look around, if it sleeps.
+    pub(crate) fn wake_if_asleep(&self) {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed)
             && self.sleeping.compare_exchange(true, false, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -65,9 +79,14 @@ impl Home {
         }
     }
 
-    /// The next fiber from another thread.
-    pub(crate) fn pop(&self) -> Option<Runnable<Meta>> {
+    /// The next mail from another thread.
+    pub(crate) fn pop(&self) -> Option<Mail> {
         self.inbox.pop().ok()
+    }
+
+    /// How much mail waits.
+    pub(crate) fn len(&self) -> usize {
+        self.inbox.len()
     }
 
     /// Whether nothing waits in the inbox.

@@ -4,7 +4,7 @@
 //! Of other shards it knows only the way home.
 
 mod call;
-mod home;
+pub(crate) mod home;
 mod join;
 mod local;
 pub mod notify;

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, RawWakerVTable, Waker};
 
 use async_task::{Runnable, ScheduleInfo, Task, WithInfo};
 
-use crate::fiber::home::Home;
+use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
 
 /// What a panic carried.
@@ -291,7 +291,7 @@ fn schedule(runnable: Runnable<Meta>, info: ScheduleInfo) {
         if local.is_home(home) {
             local.push_woken(runnable, info.woken_while_running);
         } else {
-            home.push(runnable);
+            home.push(Mail::Fiber(runnable));
         }
     });
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind};
-use crate::fiber::home::Home;
+use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
 use crate::fiber::spin::Spin;
 use crate::fiber::task;
@@ -66,6 +66,7 @@ pub(crate) struct Driver {
     grace: Duration,
     spin: Spin,
     stopping_until: Option<Instant>,
+    grace_ended: bool,
 }
 
 impl Driver {
@@ -75,7 +76,12 @@ impl Driver {
         let spins = event_loop.caps().backend == BackendKind::Uring;
         let _none = current::replace(Some(Box::new(event_loop)));
         local(|local| local.open(home, reductions));
-        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None }
+        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None, grace_ended: false }
+    }
+
+    /// The shard's door for other threads.
+    pub(crate) fn home(&self) -> &'static Home {
+        self.home
     }
 
     /// Ticks until `done`.
@@ -104,10 +110,15 @@ impl Driver {
         });
     }
 
-    /// Takes in the fibers that other threads woke.
+    /// Takes in the fibers that other threads woke, and makes the calls they asked for. What arrives meanwhile waits
+    /// for the next tick.
     fn take_inbox(&mut self) {
-        while let Some(runnable) = self.home.pop() {
-            local(|local| local.push(runnable));
+        for _ in 0..self.home.len() {
+            match self.home.pop() {
+                Some(Mail::Fiber(runnable)) => local(|local| local.push(runnable)),
+                Some(Mail::Call(call)) => call(),
+                None => break,
+            }
         }
     }
 
@@ -156,7 +167,7 @@ impl Driver {
     /// Begins the stop when it was asked for; ends the grace when it was asked for again, or has passed.
     fn heed_stop(&mut self) -> Result<(), Ending> {
         let times = self.stop.times();
-        if times == 0 {
+        if times == 0 || self.grace_ended {
             return Ok(());
         }
         let now = on_loop(|event_loop| Ok(event_loop.backend().now())).map_err(Ending::Kernel)?;
@@ -172,12 +183,18 @@ impl Driver {
         Ok(())
     }
 
+    /// Past the grace, goes on without looking at the time: another shard decides about the end.
+    pub(crate) fn outlast_grace(&mut self) {
+        self.grace_ended = true;
+        self.stopping_until = None;
+    }
+
     /// Drops every fiber, parked ones included; their destructors run here, at home.
     pub(crate) fn unwind(&mut self) {
         local(Local::refuse_fibers);
         loop {
-            while let Some(runnable) = local(Local::pop).or_else(|| self.home.pop()) {
-                drop(runnable);
+            while let Some(mail) = local(Local::pop).map(Mail::Fiber).or_else(|| self.home.pop()) {
+                drop(mail);
             }
             // Every parked fiber is queued by waking it. One that another thread is waking right now arrives in the
             // inbox a moment later.
@@ -195,7 +212,6 @@ impl Driver {
     pub(crate) fn drain(self) -> Result<(), Vec<OpKind>> {
         let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
         local(Local::close);
-        self.home.give_back();
         event_loop.drain(self.grace);
         (*event_loop).close().map_err(|stuck| {
             let kinds = stuck.pending();

@@ -13,16 +13,16 @@ use crate::plane::backend::Waker;
 pub(crate) struct StopSignals(Vec<SigId>);
 
 impl StopSignals {
-    pub(crate) fn heed(stop: &Arc<StopRequest>, waker: &Waker) -> IoResult<StopSignals> {
+    pub(crate) fn heed(stop: &Arc<StopRequest>, wakers: &Arc<[Waker]>) -> IoResult<StopSignals> {
         let mut heeded = StopSignals(Vec::new());
         for signal in [libc::SIGTERM, libc::SIGINT] {
-            let (stop, waker) = (Arc::clone(stop), waker.clone());
+            let (stop, wakers) = (Arc::clone(stop), Arc::clone(wakers));
             // SAFETY: the action stores to atomics and writes to an event descriptor; both are async-signal-safe, and
             // it neither allocates nor locks.
             let registered = unsafe {
                 signal_hook_registry::register(signal, move || {
                     stop.ask(signal);
-                    waker.wake();
+                    wakers.iter().for_each(Waker::wake);
                 })
             };
             heeded.0.push(registered.map_err(|error| {

@@ -382,9 +382,9 @@ impl<B: Backend> EventLoop<B> {
     /// # Errors
     ///
     /// The loop itself, with the ops that are in flight.
-    pub fn close(self) -> Result<(), EventLoop<B>> {
+    pub fn close(self) -> Result<(), Box<EventLoop<B>>> {
         if self.in_flight > 0 {
-            return Err(self);
+            return Err(Box::new(self));
         }
         drop(self);
         Ok(())

@@ -1,18 +1,19 @@
 //! Building a program's runtime and running it to its end.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use crate::error::{IoError, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::fiber::tick::{Driver, Ending};
 use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
 use crate::os::signals::StopSignals;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
 use crate::plane::{LoopConfig, ShardLoop};
 use crate::shard::env::{Environment, EnvironmentError};
+use crate::shard::program::{Door, Here, Program, here, set_here};
+use crate::shard::threads::Threads;
 
 /// Reductions of one turn, unless told otherwise.
 const REDUCTIONS: u32 = 4000;
@@ -20,16 +21,26 @@ const REDUCTIONS: u32 = 4000;
 /// How long a stopping program may take to clean up, unless told otherwise.
 const GRACE: Duration = Duration::from_secs(5);
 
-thread_local! {
-    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+/// How to set one shard up; every shard's thread has a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    io: Selection,
+    config: LoopConfig,
+    reductions: u32,
+    grace: Duration,
+    stop: Arc<StopRequest>,
 }
 
-/// What a running shard knows of itself.
-#[derive(Clone)]
-struct Running {
-    caps: Rc<Caps>,
-    stop: Arc<StopRequest>,
-    waker: crate::plane::backend::Waker,
+impl Setup {
+    /// The shard's loop, for the thread that calls.
+    pub(crate) fn event_loop(&self) -> IoResult<ShardLoop> {
+        Ok(ShardLoop::over(AnyBackend::select(self.io, &self.config.backend)?, &self.config))
+    }
+
+    /// Makes the thread that calls a shard.
+    pub(crate) fn driver(&self, event_loop: ShardLoop) -> Driver {
+        Driver::open(event_loop, self.reductions, self.grace, Arc::clone(&self.stop))
+    }
 }
 
 /// Sets a runtime up and runs a program in it.
@@ -86,7 +97,7 @@ impl Builder {
         self
     }
 
-    /// The number of shards. Programs run on one shard for now, whatever is asked.
+    /// The number of shards: one thread and one loop each. A simulated world runs on one, whatever is asked.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = shards.max(1);
@@ -161,33 +172,41 @@ impl Builder {
     ///
     /// See [`RunError`]. A shard that runs on this thread already is a set-up error: EBUSY.
     pub fn run<B: IntoFiber>(self, body: B) -> Result<B::Output, RunError> {
-        if RUNNING.with_borrow(Option::is_some) {
+        if here(|_| ()).is_some() {
             return Err(RunError::Setup(
                 IoError::new(errno::EBUSY, OpKind::Setup, Stage::Setup)
                     .with_context("a shard runs on this thread already; start a fiber in it instead"),
             ));
         }
-        let backend = AnyBackend::select(self.io, &self.backend).map_err(RunError::Setup)?;
-        let config = LoopConfig { backend: self.backend, op_slots_max: self.op_slots_max };
-        let event_loop = ShardLoop::over(backend, &config);
-        let running = Running {
-            caps: Rc::new(event_loop.caps().clone()),
-            stop: Arc::new(StopRequest::default()),
-            waker: event_loop.waker(),
+        let stop = Arc::new(StopRequest::default());
+        let setup = Setup {
+            io: self.io,
+            config: LoopConfig { backend: self.backend, op_slots_max: self.op_slots_max },
+            reductions: self.reductions,
+            grace: self.grace,
+            stop: Arc::clone(&stop),
         };
+        // The simulated kernel is one world on one thread.
+        let others = if self.io == Selection::Sim { 0 } else { self.shards - 1 };
+        let event_loop = setup.event_loop().map_err(RunError::Setup)?;
         if self.io == Selection::Auto {
-            say_fallback_once(&running.caps);
+            say_fallback_once(event_loop.caps());
         }
-        let _signals = if self.stop_signals {
-            Some(StopSignals::heed(&running.stop, &running.waker).map_err(RunError::Setup)?)
-        } else {
-            None
+        let (threads, mut doors) = Threads::start(others, &setup).map_err(RunError::Setup)?;
+        let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
+        let driver = setup.driver(event_loop);
+        doors.insert(0, Door { home: driver.home(), waker });
+        let program = Arc::new(Program::new(doors, Arc::clone(&stop)));
+        let signals = self.stop_signals.then(|| StopSignals::heed(&stop, &program.wakers())).transpose();
+        set_here(Some(Here { program: Arc::clone(&program), index: 0, caps }));
+        threads.release(&program);
+        let ended = match signals {
+            Ok(_signals) => drive(driver, &program, threads, body),
+            Err(error) => {
+                end(driver, &program, threads);
+                Err(RunError::Setup(error))
+            }
         };
-        let stop = Arc::clone(&running.stop);
-        RUNNING.set(Some(running));
-        let driver = Driver::open(event_loop, self.reductions, self.grace, Arc::clone(&stop));
-        let ended = drive(driver, body);
-        RUNNING.set(None);
         match ended {
             Err(RunError::Stopped { .. }) => Err(RunError::Stopped { signal: stop.signal() }),
             ended => ended,
@@ -195,8 +214,13 @@ impl Builder {
     }
 }
 
-/// Drives a shard from its main fiber's start to the kernel's last word.
-fn drive<B: IntoFiber>(mut driver: Driver, body: B) -> Result<B::Output, RunError> {
+/// Drives the program from its main fiber's start to the kernel's last word on every shard.
+fn drive<B: IntoFiber>(
+    mut driver: Driver,
+    program: &Arc<Program>,
+    threads: Threads,
+    body: B,
+) -> Result<B::Output, RunError> {
     let main = fiber::spawn(body);
     let run = driver.run(|| main.is_finished());
     let main = match run {
@@ -212,14 +236,26 @@ fn drive<B: IntoFiber>(mut driver: Driver, body: B) -> Result<B::Output, RunErro
             })
         }
     };
-    driver.unwind();
-    match driver.drain() {
-        Ok(()) => main,
-        Err(ops) => match main {
-            Err(error @ (RunError::Panicked(_) | RunError::Kernel(_))) => Err(error),
-            _ => Err(RunError::Stuck { ops }),
-        },
+    let stuck = end(driver, program, threads);
+    let main = match (main, program.take_failure()) {
+        (Err(RunError::Stopped { .. }), Some(error)) => Err(RunError::Kernel(error)),
+        (main, _) => main,
+    };
+    match main {
+        Err(error @ (RunError::Panicked(_) | RunError::Kernel(_))) => Err(error),
+        _ if !stuck.is_empty() => Err(RunError::Stuck { ops: stuck }),
+        main => main,
     }
+}
+
+/// Ends every shard: fibers are unwound, ops waited for, loops closed, threads joined. Answers the ops that are stuck.
+fn end(mut driver: Driver, program: &Program, threads: Threads) -> Vec<OpKind> {
+    program.end();
+    driver.unwind();
+    let mut stuck = driver.drain().err().unwrap_or_default();
+    stuck.extend(threads.join());
+    set_here(None);
+    stuck
 }
 
 fn say_fallback_once(caps: &Caps) {
@@ -233,18 +269,13 @@ fn say_fallback_once(caps: &Caps) {
 
 /// What this shard's kernel can do, and which steps of its set-up were refused; none outside a shard.
 pub fn backend() -> Option<Caps> {
-    RUNNING.with_borrow(|running| running.as_ref().map(|running| (*running.caps).clone()))
+    here(|here| (*here.caps).clone())
 }
 
 /// Stops the program: every verb of every fiber answers ECANCELED from now on, and what has not ended within the
 /// grace is dropped. Called a second time, the grace ends at once. Outside a shard it does nothing.
 pub fn stop() {
-    RUNNING.with_borrow(|running| {
-        if let Some(running) = running {
-            running.stop.ask(0);
-            running.waker.wake();
-        }
-    });
+    here(|here| here.program.ask_to_stop());
 }
 
 /// Why a program's run gave no value.

@@ -3,9 +3,12 @@
 mod builder;
 mod env;
 mod main;
+mod program;
+mod threads;
 
 pub use builder::{Builder, RunError, backend, stop};
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};
+pub use program::{post_to, shard_index, shards};
 
 pub use crate::fiber::StopRequest;

@@ -1,0 +1,105 @@
+//! The program's other shards: one thread each.
+//!
+//! A shard sets its loop up on its own thread, hands its door to the first shard, and waits to be told the program it
+//! belongs to; when one of them cannot be set up, none starts. From then on it ticks until the program ends.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use crate::error::{IoError, IoResult, OpKind, Stage};
+use crate::fiber::tick::Ending;
+use crate::shard::builder::Setup;
+use crate::shard::program::{Door, Here, Program, set_here};
+
+/// The threads of shards 1 to n-1.
+#[derive(Debug)]
+pub(crate) struct Threads(Vec<Thread>);
+
+#[derive(Debug)]
+struct Thread {
+    start: mpsc::Sender<Arc<Program>>,
+    handle: JoinHandle<Vec<OpKind>>,
+}
+
+impl Threads {
+    /// Starts `count` threads; answers them and their shards' doors, in order.
+    ///
+    /// # Errors
+    ///
+    /// A thread or a loop that could not be had. The others end.
+    pub(crate) fn start(count: usize, setup: &Setup) -> IoResult<(Threads, Vec<Door>)> {
+        let mut threads = Threads(Vec::with_capacity(count));
+        let mut doors = Vec::with_capacity(count);
+        for index in 1..=count {
+            let (start, program) = mpsc::channel();
+            let (door, opened) = mpsc::channel();
+            let setup = setup.clone();
+            let handle = std::thread::Builder::new()
+                .name(format!("wo-shard-{index}"))
+                .spawn(move || run(index, &setup, &door, &program))
+                .map_err(|error| {
+                    IoError::new(error.raw_os_error().unwrap_or(0), OpKind::Setup, Stage::Setup)
+                        .with_context(format!("a thread for shard {index}; raise `ulimit -u`, or ask for fewer shards"))
+                })?;
+            threads.0.push(Thread { start, handle });
+            // A thread that ends without a word has panicked, and said so on stderr.
+            doors.push(opened.recv().unwrap_or_else(|_| {
+                Err(IoError::new(0, OpKind::Setup, Stage::Setup).with_context(format!("shard {index} ended at once")))
+            })?);
+        }
+        Ok((threads, doors))
+    }
+
+    /// Tells every shard its program, and lets it run.
+    pub(crate) fn release(&self, program: &Arc<Program>) {
+        for thread in &self.0 {
+            // A thread that has gone is found out when it is joined.
+            let _ = thread.start.send(Arc::clone(program));
+        }
+    }
+
+    /// Waits for every shard's end; answers the kinds of the ops that were stuck with the kernel.
+    pub(crate) fn join(self) -> Vec<OpKind> {
+        let mut stuck = Vec::new();
+        for Thread { start, handle } in self.0 {
+            drop(start);
+            stuck.extend(handle.join().unwrap_or_default());
+        }
+        stuck
+    }
+}
+
+/// The life of one shard's thread.
+fn run(
+    index: usize,
+    setup: &Setup,
+    door: &mpsc::Sender<IoResult<Door>>,
+    program: &mpsc::Receiver<Arc<Program>>,
+) -> Vec<OpKind> {
+    let event_loop = match setup.event_loop() {
+        Ok(event_loop) => event_loop,
+        Err(error) => {
+            let _ = door.send(Err(error));
+            return Vec::new();
+        }
+    };
+    let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
+    let mut driver = setup.driver(event_loop);
+    let _ = door.send(Ok(Door { home: driver.home(), waker }));
+    if let Ok(program) = program.recv() {
+        set_here(Some(Here { program: Arc::clone(&program), index, caps }));
+        // Past the grace of a stop it is the first shard that says the end has come.
+        while let Err(ending) = driver.run(|| program.is_ending()) {
+            if let Ending::Kernel(error) = ending {
+                program.fail(error);
+                break;
+            }
+            driver.outlast_grace();
+        }
+    }
+    driver.unwind();
+    set_here(None);
+    driver.drain().err().unwrap_or_default()
+}
