@@ -5,7 +5,7 @@ use wo_runtime::plane::backend::{Backend, SocketKind, SocketOption, SocketOption
 use wo_runtime::plane::op::{Half, RawOp, Readiness};
 
 use super::arm::{Arm, at, at_port_of, ip};
-use crate::on_both;
+use crate::{on_every_kernel, on_the_ring};
 
 fn bound<B: Backend>(arm: &mut Arm<B>, host: &str) -> Fd {
     let address = at(host, arm.port());
@@ -46,7 +46,7 @@ fn letters<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn letters_of_udp() {
-    on_both!(letters);
+    on_every_kernel!(letters);
 }
 
 fn connected<B: Backend>(arm: &mut Arm<B>) {
@@ -83,7 +83,7 @@ fn connected<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn connected_udp() {
-    on_both!(connected);
+    on_every_kernel!(connected);
 }
 
 fn families<B: Backend>(arm: &mut Arm<B>) {
@@ -105,7 +105,7 @@ fn families<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn families_of_udp() {
-    on_both!(families);
+    on_every_kernel!(families);
 }
 
 fn shut<B: Backend>(arm: &mut Arm<B>) {
@@ -127,5 +127,5 @@ fn shut<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn shutdown_of_udp() {
-    on_both!(shut);
+    on_the_ring!(shut);
 }

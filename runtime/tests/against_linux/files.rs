@@ -6,7 +6,7 @@ use wo_runtime::plane::backend::operand::OpenHow;
 use wo_runtime::plane::op::{NO_OFFSET, RawOp, Readiness};
 
 use super::arm::{Arm, absolute};
-use crate::on_both;
+use crate::on_every_kernel;
 
 const READ: OpenHow = OpenHow {
     read: true,
@@ -95,7 +95,7 @@ fn every_open<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn every_way_to_open_every_name() {
-    on_both!(every_open);
+    on_every_kernel!(every_open);
 }
 
 fn every_name<B: Backend>(arm: &mut Arm<B>) {
@@ -132,7 +132,7 @@ fn every_name<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn every_call_on_every_name() {
-    on_both!(every_name);
+    on_every_kernel!(every_name);
 }
 
 fn every_rename<B: Backend>(arm: &mut Arm<B>) {
@@ -160,7 +160,7 @@ fn every_rename<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn every_rename_of_every_name() {
-    on_both!(every_rename);
+    on_every_kernel!(every_rename);
 }
 
 fn read_at<B: Backend>(arm: &mut Arm<B>, fd: &Fd, offset: u64, len: usize) {
@@ -231,7 +231,7 @@ fn positions<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn positions_and_lengths() {
-    on_both!(positions);
+    on_every_kernel!(positions);
 }
 
 fn devices<B: Backend>(arm: &mut Arm<B>) {
@@ -268,5 +268,5 @@ fn devices<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn devices_and_the_root() {
-    on_both!(devices);
+    on_every_kernel!(devices);
 }

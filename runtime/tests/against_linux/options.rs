@@ -5,7 +5,7 @@ use std::time::Duration;
 use wo_runtime::plane::backend::{Backend, SocketKind, SocketOption, SocketOptionName};
 
 use super::arm::{Arm, ip};
-use crate::on_both;
+use crate::on_every_kernel;
 
 const NAMES: [SocketOptionName; 9] = [
     SocketOptionName::NoDelay,
@@ -62,7 +62,7 @@ fn all<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn every_option_on_every_sort_of_socket() {
-    on_both!(all);
+    on_every_kernel!(all);
 }
 
 fn buffers<B: Backend>(arm: &mut Arm<B>) {
@@ -77,7 +77,7 @@ fn buffers<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn sizes_of_buffers() {
-    on_both!(buffers);
+    on_every_kernel!(buffers);
 }
 
 fn inherited<B: Backend>(arm: &mut Arm<B>) {
@@ -106,5 +106,5 @@ fn inherited<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn what_a_connection_inherits() {
-    on_both!(inherited);
+    on_every_kernel!(inherited);
 }

@@ -4,7 +4,7 @@ use wo_runtime::plane::backend::Backend;
 use wo_runtime::plane::op::{NO_OFFSET, RawOp, Readiness};
 
 use super::arm::Arm;
-use crate::on_both;
+use crate::{on_every_kernel, on_the_ring};
 
 fn room<B: Backend>(arm: &mut Arm<B>) {
     let (reading, writing) = arm.rig.backend().pipe().unwrap();
@@ -37,7 +37,7 @@ fn room<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn room_in_a_pipe() {
-    on_both!(room);
+    on_the_ring!(room);
 }
 
 fn broken<B: Backend>(arm: &mut Arm<B>) {
@@ -59,5 +59,5 @@ fn broken<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn broken_pipes() {
-    on_both!(broken);
+    on_every_kernel!(broken);
 }

@@ -5,7 +5,7 @@ use wo_runtime::plane::op::Half;
 use wo_runtime::plane::{Fd, SocketAddress};
 
 use super::arm::{Arm, at, ip};
-use crate::on_both;
+use crate::on_every_kernel;
 
 /// Hosts with the family of the socket that binds them, and whether it takes IPv6 alone.
 const HOSTS: [(&str, bool); 8] = [
@@ -83,12 +83,12 @@ fn udp_conflicts<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn who_may_bind_over_tcp() {
-    on_both!(tcp_conflicts);
+    on_every_kernel!(tcp_conflicts);
 }
 
 #[test]
 fn who_may_bind_over_udp() {
-    on_both!(udp_conflicts);
+    on_every_kernel!(udp_conflicts);
 }
 
 fn reached<B: Backend>(arm: &mut Arm<B>) {
@@ -118,7 +118,7 @@ fn reached<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn who_is_reached() {
-    on_both!(reached);
+    on_every_kernel!(reached);
 }
 
 fn refusals<B: Backend>(arm: &mut Arm<B>) {
@@ -162,7 +162,7 @@ fn refusals<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn refused_addresses() {
-    on_both!(refusals);
+    on_every_kernel!(refusals);
 }
 
 /// The server hangs up first: its port rests, and only consent takes it over.
@@ -193,7 +193,7 @@ fn resting<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn resting_ports() {
-    on_both!(resting);
+    on_every_kernel!(resting);
 }
 
 fn client_closes_first<B: Backend>(arm: &mut Arm<B>) {
@@ -213,5 +213,5 @@ fn client_closes_first<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn ports_of_those_who_close_last_are_free() {
-    on_both!(client_closes_first);
+    on_every_kernel!(client_closes_first);
 }

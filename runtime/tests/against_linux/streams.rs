@@ -4,7 +4,7 @@ use wo_runtime::plane::backend::{Backend, SocketKind, SocketOption, SocketOption
 use wo_runtime::plane::op::{Half, NO_OFFSET, RawOp, Readiness};
 
 use super::arm::{Arm, ip};
-use crate::on_both;
+use crate::{on_every_kernel, on_the_ring};
 
 fn tcp_ends<B: Backend>(arm: &mut Arm<B>) {
     let (client, server, _listener) = arm.tcp();
@@ -32,7 +32,7 @@ fn tcp_ends<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn ends_of_tcp() {
-    on_both!(tcp_ends);
+    on_every_kernel!(tcp_ends);
 }
 
 fn closing_with_bytes_unread_resets<B: Backend>(arm: &mut Arm<B>) {
@@ -54,7 +54,7 @@ fn closing_with_bytes_unread_resets<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn resets_of_tcp() {
-    on_both!(closing_with_bytes_unread_resets);
+    on_every_kernel!(closing_with_bytes_unread_resets);
 }
 
 fn reset_seen_by_a_sender<B: Backend>(arm: &mut Arm<B>) {
@@ -70,7 +70,7 @@ fn reset_seen_by_a_sender<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn resets_of_tcp_while_sending() {
-    on_both!(reset_seen_by_a_sender);
+    on_every_kernel!(reset_seen_by_a_sender);
 }
 
 fn sending_to_a_closed_end<B: Backend>(arm: &mut Arm<B>) {
@@ -86,7 +86,7 @@ fn sending_to_a_closed_end<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn sending_to_a_closed_end_of_tcp() {
-    on_both!(sending_to_a_closed_end);
+    on_every_kernel!(sending_to_a_closed_end);
 }
 
 fn the_pending_error<B: Backend>(arm: &mut Arm<B>) {
@@ -102,7 +102,7 @@ fn the_pending_error<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn pending_errors_are_taken_once() {
-    on_both!(the_pending_error);
+    on_every_kernel!(the_pending_error);
 }
 
 fn a_linger_of_zero_resets<B: Backend>(arm: &mut Arm<B>) {
@@ -115,7 +115,7 @@ fn a_linger_of_zero_resets<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn a_linger_of_zero_resets_tcp() {
-    on_both!(a_linger_of_zero_resets);
+    on_every_kernel!(a_linger_of_zero_resets);
 }
 
 fn wrong_phase<B: Backend>(arm: &mut Arm<B>) {
@@ -156,7 +156,7 @@ fn wrong_phase<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn calls_in_the_wrong_phase() {
-    on_both!(wrong_phase);
+    on_every_kernel!(wrong_phase);
 }
 
 fn readiness_of_streams<B: Backend>(arm: &mut Arm<B>) {
@@ -180,7 +180,7 @@ fn readiness_of_streams<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn readiness() {
-    on_both!(readiness_of_streams);
+    on_every_kernel!(readiness_of_streams);
 }
 
 fn plain_reads_and_writes<B: Backend>(arm: &mut Arm<B>) {
@@ -217,7 +217,7 @@ fn plain_reads_and_writes<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn reads_writes_and_strangers() {
-    on_both!(plain_reads_and_writes);
+    on_the_ring!(plain_reads_and_writes);
 }
 
 /// A listener of one: two may wait, a third dials in vain until somebody was accepted.
@@ -246,7 +246,7 @@ fn backlog<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn backlogs() {
-    on_both!(backlog);
+    on_every_kernel!(backlog);
 }
 
 /// A full pipe of sockets: what is sent is bounded, and goes on when something was read.
@@ -300,5 +300,5 @@ fn bounded<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn buffers_are_bounded() {
-    on_both!(bounded);
+    on_every_kernel!(bounded);
 }

@@ -6,7 +6,7 @@ use wo_runtime::plane::op::{Half, RawOp, Readiness};
 use wo_runtime::plane::{Fd, SocketAddress};
 
 use super::arm::Arm;
-use crate::on_both;
+use crate::{on_every_kernel, on_the_ring};
 
 const NEW: OpenHow = OpenHow {
     read: true,
@@ -65,7 +65,7 @@ fn names<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn names_of_unix_sockets() {
-    on_both!(names);
+    on_every_kernel!(names);
 }
 
 fn renamed<B: Backend>(arm: &mut Arm<B>) {
@@ -84,7 +84,7 @@ fn renamed<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn a_renamed_socket_file() {
-    on_both!(renamed);
+    on_every_kernel!(renamed);
 }
 
 fn abstract_names<B: Backend>(arm: &mut Arm<B>) {
@@ -110,7 +110,7 @@ fn abstract_names<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn abstract_names_of_unix_sockets() {
-    on_both!(abstract_names);
+    on_every_kernel!(abstract_names);
 }
 
 fn ends<B: Backend>(arm: &mut Arm<B>) {
@@ -156,7 +156,7 @@ fn ends<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn ends_of_unix_streams() {
-    on_both!(ends);
+    on_every_kernel!(ends);
 }
 
 fn crowded<B: Backend>(arm: &mut Arm<B>) {
@@ -182,7 +182,7 @@ fn crowded<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn crowded_unix_listeners() {
-    on_both!(crowded);
+    on_every_kernel!(crowded);
 }
 
 fn letters<B: Backend>(arm: &mut Arm<B>) {
@@ -223,7 +223,7 @@ fn letters<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn letters_of_unix_sockets() {
-    on_both!(letters);
+    on_every_kernel!(letters);
 }
 
 fn pairs<B: Backend>(arm: &mut Arm<B>) {
@@ -247,7 +247,7 @@ fn pairs<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn pairs_of_unix_datagram_sockets() {
-    on_both!(pairs);
+    on_the_ring!(pairs);
 }
 
 fn long_paths<B: Backend>(arm: &mut Arm<B>) {
@@ -259,5 +259,5 @@ fn long_paths<B: Backend>(arm: &mut Arm<B>) {
 
 #[test]
 fn paths_that_are_no_address() {
-    on_both!(long_paths);
+    on_every_kernel!(long_paths);
 }

@@ -40,6 +40,26 @@ fn rules_are_used_once_and_in_order() {
     assert_eq!(rig.recv(&b, 8), b"sent", "what a rule answered had no effect");
 }
 
+/// A send that is tried at once leaves what was ordered for sends to the one that is submitted.
+#[test]
+fn an_immediate_send_does_not_slip_past_the_controls() {
+    let mut rig = world();
+    let control = rig.backend().control();
+    let (a, b) = rig.pair();
+    let buf = rig.bytes(b"x").slice();
+    // SAFETY: the rig keeps the memory.
+    let at_once = |rig: &mut super::World| unsafe { rig.backend().try_send(&a, buf) };
+    assert_eq!(at_once(&mut rig), Some(1));
+    control.fail_next(OpKind::Send, errno::EPIPE);
+    assert_eq!(at_once(&mut rig), None);
+    assert_eq!(rig.send(&a, b"y"), -errno::EPIPE);
+    assert_eq!(at_once(&mut rig), Some(1));
+    control.hold_kind(OpKind::Send);
+    assert_eq!(at_once(&mut rig), None);
+    control.release_all();
+    assert_eq!(rig.recv(&b, 8), b"xx");
+}
+
 #[test]
 fn shortened_ops_move_less_and_say_so() {
     let mut rig = world();

@@ -40,6 +40,11 @@ impl Controls {
         self.rules.remove(place).map(|(_, rule)| rule)
     }
 
+    /// Whether an op of this kind has to be submitted to meet what was ordered for it.
+    pub(super) fn concerns(&self, kind: OpKind) -> bool {
+        self.holding.contains(kind) || self.rules.iter().any(|(of, _)| *of == kind)
+    }
+
     /// Keeps a completion whose kind is held; gives back any other.
     pub(super) fn hold_back(&mut self, posted: Posted) -> Option<Posted> {
         if self.holding.contains(posted.kind) {

@@ -137,6 +137,9 @@ impl State {
 
     /// Tries an op now or never: its result, or none when it would have to wait or others wait before it.
     pub(super) fn try_at_once(&mut self, op: &mut InFlight) -> Option<i32> {
+        if self.controls.concerns(op.kind()) {
+            return None;
+        }
         let (raw, side) = side_of(op.operand.op())?;
         let object = match self.lookup(raw) {
             Ok(object) => object,
