@@ -13,6 +13,7 @@ mod contract {
     pub mod queues;
     pub mod real;
     pub mod rig;
+    mod uring;
     pub mod wait;
 
     use wo_runtime::plane::backend::operand::OpenHow;

@@ -90,6 +90,17 @@ impl<B: Backend> Rig<B> {
         self.backend.as_mut().expect("open until the rig is dropped")
     }
 
+    /// The backend, to be dropped before the rig.
+    pub fn take_backend(&mut self) -> Option<B> {
+        self.backend.take()
+    }
+
+    pub fn expect_nothing_reaped(&mut self) {
+        let mut out = Vec::new();
+        self.backend().reap(&mut out);
+        assert_eq!(out, []);
+    }
+
     /// Keeps a value where ops may point at it.
     pub fn operand<T: 'static>(&mut self, value: T) -> NonNull<T> {
         self.boxed(Box::new(value))

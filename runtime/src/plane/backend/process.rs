@@ -8,23 +8,27 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The process in which it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home(u32);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    process: u32,
+    mark: Option<&'static AtomicU32>,
+}
 
 impl Home {
     /// This process.
     pub(crate) fn here() -> Home {
-        let id = std::process::id();
-        if let Some(mark) = mark() {
-            mark.store(id, Ordering::Relaxed);
+        let (process, mark) = (std::process::id(), mark());
+        if let Some(mark) = mark {
+            mark.store(process, Ordering::Relaxed);
         }
-        Home(id)
+        Home { process, mark }
     }
 
     /// Whether this is still the process it was made in. Without a mark, which the system may refuse, it answers
     /// yes.
+    #[inline]
     pub(crate) fn is_here(self) -> bool {
-        mark().is_none_or(|mark| mark.load(Ordering::Relaxed) == self.0)
+        self.mark.is_none_or(|mark| mark.load(Ordering::Relaxed) == self.process)
     }
 }
 

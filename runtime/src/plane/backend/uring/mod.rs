@@ -47,7 +47,13 @@ const DEADLINE: u64 = MARK | Token::new(Class::Internal, 0, 1).raw();
 /// Registered buffers of one ring at most. A pool is one buffer, however many pieces it is handed out in.
 const REGISTERED_BUFFERS_MAX: u16 = 64;
 
-/// A kernel that completes ops by io_uring. Made, used and dropped on one thread.
+/// A kernel that completes ops by io_uring. Made, used and dropped on one thread:
+///
+/// ```compile_fail,E0277
+/// fn elsewhere<T: Send>(_: T) {}
+/// use wo_runtime::plane::backend::{Backend, BackendConfig, uring::UringBackend};
+/// elsewhere(UringBackend::open(&BackendConfig::default()).unwrap());
+/// ```
 ///
 /// Dropping it closes the ring. The kernel then cancels what is still in flight, but in its own time: the memory of
 /// such ops has to stay where it is, see [`Backend::close`].
@@ -344,7 +350,12 @@ impl Backend for UringBackend {
         out.append(&mut self.sorter.ready);
         loop {
             let sorter = &mut self.sorter;
-            self.ring.drain(|posted| out.extend(sorter.sort(posted)));
+            out.reserve(self.ring.posted());
+            self.ring.drain(|posted| {
+                if let Some(completion) = sorter.sort(posted) {
+                    out.push(completion);
+                }
+            });
             // Work for the ring is left for the next entry, which every tick makes; but answering "nothing" to a
             // loop that was told there is something would have it ask for ever.
             if !(self.ring.is_overflowing() || out.len() == before && self.ring.has_task_work()) {

@@ -78,12 +78,14 @@ pub(super) struct Ring {
     submitter: ManuallyDrop<Submitter<'static>>,
     submissions: ManuallyDrop<SubmissionQueue<'static>>,
     completions: ManuallyDrop<CompletionQueue<'static>>,
-    posted: CompletionStatus,
+    status: CompletionStatus,
     /// What the halves borrow from; given back after them.
     whole: NonNull<IoUring>,
     home: Home,
     /// Completions are delivered only when an entry asks for them.
     deferred: bool,
+    /// For waits: without it a loop that idles on armed polls counts as waiting for a disk.
+    idle: EnterFlags,
     overflows: u64,
 }
 
@@ -91,20 +93,22 @@ impl Ring {
     /// Takes a ring over on the thread that set it up, and is the only one to use it from now on.
     pub(super) fn new(ring: IoUring) -> Ring {
         let deferred = ring.params().is_setup_single_issuer();
+        let idle = if ring.params().is_feature_no_iowait() { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
         let whole = NonNull::from(Box::leak(Box::new(ring)));
         // SAFETY: the box was just leaked and nothing else points at it. It stays where it is until `drop` takes it
         // back, after the halves that borrow from it, so no borrow outlives it.
         let (submitter, submissions, completions) = unsafe { &mut *whole.as_ptr() }.split();
         // SAFETY: the status lives beside the ring it looks at, and is not used after it.
-        let posted = unsafe { completions.status() };
+        let status = unsafe { completions.status() };
         Ring {
             submitter: ManuallyDrop::new(submitter),
             submissions: ManuallyDrop::new(submissions),
             completions: ManuallyDrop::new(completions),
-            posted,
+            status,
             whole,
             home: Home::here(),
             deferred,
+            idle,
             overflows: 0,
         }
     }
@@ -141,6 +145,7 @@ impl Ring {
         unsafe { self.submissions.push(entry) }.map_err(|_| Full)
     }
 
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.submissions.is_full()
     }
@@ -158,7 +163,13 @@ impl Ring {
     /// Whether completions are posted.
     #[inline]
     pub(super) fn has_posted(&self) -> bool {
-        !self.posted.is_empty()
+        !self.status.is_empty()
+    }
+
+    /// The number of completions posted.
+    pub(super) fn posted(&mut self) -> usize {
+        self.completions.sync();
+        self.completions.len()
     }
 
     /// Whether the kernel holds completions back until it is entered: their queue overflowed.
@@ -179,6 +190,7 @@ impl Ring {
     }
 
     /// Whether this process may touch the ring: one made by a fork must not.
+    #[inline]
     pub(super) fn is_home(&self) -> bool {
         self.home.is_here()
     }
@@ -248,7 +260,7 @@ impl Ring {
     fn enter_once(&mut self, queued: usize, wait: Wait) -> io::Result<usize> {
         let overflowing = self.is_overflowing();
         self.overflows += u64::from(overflowing);
-        let mut flags = EnterFlags::empty();
+        let mut flags = if wait == Wait::No { EnterFlags::empty() } else { self.idle };
         // Deferred work runs, and overflowed completions move, only in an entry that asks for completions.
         if wait != Wait::No || self.deferred || overflowing || self.has_task_work() {
             flags |= EnterFlags::GETEVENTS;
