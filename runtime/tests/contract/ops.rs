@@ -1,7 +1,5 @@
 //! Submitting, completing, cancelling, whatever the op.
 
-use std::sync::{Arc, Barrier, mpsc};
-
 use wo_runtime::plane::backend::{Backend, Full};
 use wo_runtime::plane::job::JobCell;
 use wo_runtime::plane::op::RawOp;
@@ -106,26 +104,4 @@ pub fn jobs_answer<B: Backend>(subject: &Subject<B>) {
     for (number, token) in (0..).zip(tokens) {
         assert_eq!(rig.finish(token), number);
     }
-}
-
-/// A job that waits for a worker is cancelled; one that runs is not interrupted.
-pub fn cancel_of_jobs<B: Backend>(subject: &Subject<B>) {
-    let mut rig = subject.rig();
-    let (started, has_started) = mpsc::channel();
-    let gate = Arc::new(Barrier::new(2));
-    let cell = {
-        let gate = gate.clone();
-        rig.operand(JobCell::new(move || {
-            started.send(()).unwrap();
-            gate.wait();
-            7
-        }))
-    };
-    let running = rig.start(RawOp::Job { cell });
-    rig.backend().flush().unwrap();
-    has_started.recv().unwrap();
-    rig.cancel(running);
-    rig.expect_silence();
-    gate.wait();
-    assert_eq!(rig.finish(running), 7);
 }

@@ -1,13 +1,15 @@
 //! What only kernels of the operating system have: other threads, signals, and descriptors that came from elsewhere.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use wo_runtime::plane::backend::Backend;
+use wo_runtime::plane::job::JobCell;
 use wo_runtime::plane::op::{NO_OFFSET, RawOp};
 
 use super::rig::{PATIENCE, Rig, Subject};
@@ -55,8 +57,7 @@ pub fn signals_are_no_errors<B: Backend>(subject: &Subject<B>) {
         assert_eq!(libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut()), 0);
     }
     let mut rig = subject.rig();
-    let over = Arc::new(AtomicBool::new(false));
-    let signals = Arc::new(AtomicU64::new(0));
+    let (over, signals) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let storm = {
         let (over, signals) = (over.clone(), signals.clone());
         // SAFETY: the calling thread's own handle.
@@ -86,11 +87,17 @@ pub fn signals_are_no_errors<B: Backend>(subject: &Subject<B>) {
         }
     }
     assert!(got == bytes, "the bytes arrived changed");
-    let (start, span) = (rig.backend().now(), Duration::from_millis(30));
-    while rig.backend().now() - start < span || signals.load(Ordering::Acquire) < 10 {
-        let left = span.saturating_sub(rig.backend().now() - start);
-        rig.backend().wait(Some(left)).unwrap();
-        rig.reap();
+    // A sleep keeps its span, however often it is interrupted.
+    let span = Duration::from_millis(30);
+    let mut slept = 0;
+    while slept == 0 || signals.load(Ordering::Acquire) < 100 {
+        let start = rig.backend().now();
+        while rig.backend().now() - start < span {
+            let left = span - (rig.backend().now() - start);
+            rig.backend().wait(Some(left)).unwrap();
+            rig.reap();
+        }
+        slept += 1;
     }
     over.store(true, Ordering::Release);
     storm.join().unwrap();
@@ -269,4 +276,39 @@ pub fn no_write_raises_sigpipe<B: Backend>(subject: &Subject<B>) {
             assert_eq!(rig.run(RawOp::Write { fd: writing.raw(), buf, offset: NO_OFFSET }), -libc::EPIPE);
         }
     });
+}
+
+/// Of more jobs than there are workers, those that wait are taken back by a cancel; those that run are not
+/// interrupted. Each ends once.
+pub fn cancel_of_jobs<B: Backend>(subject: &Subject<B>) {
+    const JOBS: i32 = 64;
+    let mut rig = subject.rig();
+    let (started, has_started) = mpsc::channel();
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let jobs: Vec<_> = (0..JOBS)
+        .map(|number| {
+            let (started, gate) = (started.clone(), gate.clone());
+            let cell = rig.operand(JobCell::new(move || {
+                started.send(number).unwrap();
+                drop(gate.1.wait_while(gate.0.lock().unwrap(), |open| !*open).unwrap());
+                number
+            }));
+            rig.start(RawOp::Job { cell })
+        })
+        .collect();
+    rig.backend().flush().unwrap();
+    let first = has_started.recv().unwrap();
+    for job in &jobs {
+        rig.cancel(*job);
+    }
+    rig.backend().flush().unwrap();
+    *gate.0.lock().unwrap() = true;
+    gate.1.notify_all();
+    let results: Vec<_> = jobs.into_iter().map(|job| rig.finish(job)).collect();
+    let ran: BTreeSet<i32> = has_started.try_iter().chain([first]).collect();
+    for (number, res) in (0..).zip(results) {
+        assert_eq!(res, if ran.contains(&number) { number } else { -libc::ECANCELED }, "job {number}");
+    }
+    assert!(ran.len() < JOBS as usize, "no job waited");
+    rig.expect_silence();
 }

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use wo_runtime::error::errno;
 use wo_runtime::plane::backend::uring::UringBackend;
-use wo_runtime::plane::backend::{Backend, BackendConfig, Shim, SocketKind};
+use wo_runtime::plane::backend::{Backend, BackendConfig, Mode, Shim, SocketKind};
 use wo_runtime::plane::op::{NO_OFFSET, RawOp, RawSlice};
 use wo_runtime::plane::token::{Class, Token};
 
@@ -208,6 +208,28 @@ fn rings_give_their_registration_back() {
     assert!(step.tried.contains("descriptor"), "{step:?}");
     for rig in &mut many {
         assert_eq!(rig.run(RawOp::Nop), 0);
+    }
+}
+
+/// A loop that spins before it sleeps sees a completion come without entering the kernel, though the kernel delivers
+/// it only when entered.
+#[test]
+fn spinning_notices() {
+    for mode in [Mode::Exclusive, Mode::Cooperative] {
+        let mut rig = subject().rig_with(|config| config.mode = mode);
+        let (a, b) = rig.pair();
+        let buf = rig.room(1).slice();
+        let recv = rig.start(RawOp::Recv { fd: b.raw(), buf });
+        rig.backend().flush().unwrap();
+        rig.reap();
+        assert!(!rig.backend().has_completions());
+        // SAFETY: the byte is live during the call.
+        let sent = std::thread::spawn(move || unsafe { libc::send(a.raw(), b"x".as_ptr().cast(), 1, 0) });
+        assert_eq!(sent.join().unwrap(), 1);
+        assert!(rig.backend().has_completions(), "{mode:?}");
+        rig.reap();
+        assert!(rig.is_done(recv), "{mode:?}");
+        assert!(!rig.backend().has_completions());
     }
 }
 

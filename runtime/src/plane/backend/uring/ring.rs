@@ -382,6 +382,25 @@ mod tests {
     }
 
     #[test]
+    fn a_submission_cut_short_goes_on() {
+        // Without "submit all", the kernel stops at an entry it cannot even begin with, and says how far it came.
+        let mut ring = Ring::new(IoUring::new(8).unwrap());
+        let broken = io_uring::opcode::Fsync::new(io_uring::types::Fd(-1))
+            .flags(io_uring::types::FsyncFlags::from_bits_retain(0x80))
+            .build();
+        let fine = io_uring::opcode::Nop::new().build();
+        for (word, entry) in (0..).zip([broken.clone(), fine.clone(), broken, fine]) {
+            // SAFETY: the entries point at nothing.
+            unsafe { ring.push(&entry.user_data(word)) }.unwrap();
+        }
+        ring.enter(Wait::Forever, OpKind::Wait, |_| {}).unwrap();
+        assert_eq!(ring.queued(), 0);
+        let mut seen = Vec::new();
+        ring.drain(|posted| seen.push((posted.word, posted.res)));
+        assert_eq!(seen, [(0, -errno::EINVAL), (1, 0), (2, -errno::EINVAL), (3, 0)]);
+    }
+
+    #[test]
     fn overflow_is_counted_and_loses_nothing() {
         let ring = IoUring::builder().setup_cqsize(4).build(4).unwrap();
         let mut ring = Ring::new(ring);
