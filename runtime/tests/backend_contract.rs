@@ -83,8 +83,9 @@ macro_rules! real {
             #[allow(unused_imports)]
             use super::*;
             tests! { $backend, $config,
-                real: cancel_of_jobs rings_from_another_thread signals_are_no_errors foreign_descriptors_wait writes_wait_for_room
-                    crowded_accepts_go_on an_open_that_waits_can_be_cancelled no_write_raises_sigpipe;
+                real: cancel_of_jobs rings_from_another_thread signals_are_no_errors foreign_descriptors_wait
+                    writes_wait_for_room crowded_accepts_go_on an_open_that_waits_can_be_cancelled
+                    no_write_raises_sigpipe;
                 odd: r20_eintr_storm r52_odd_fds shared_pipes_block_nobody an_opened_fifo_is_a_stream
                     a_terminal_is_read_and_written a_shared_listener_blocks_nobody a_reused_number_meets_no_old_op
                     a_borrowed_number_may_be_anything_next_time

@@ -2,9 +2,9 @@
 //!
 //! An op becomes a submission entry whose word is its token; its completion carries the token back. What is queued
 //! goes to the kernel in one entry of it, at [`flush`](Backend::flush) or [`wait`](Backend::wait); completions are
-//! copied out in one batch by [`reap`](Backend::reap). Words with [`MARK`] are the backend's own business and are
+//! copied out in one batch by [`reap`](Backend::reap). Words with `MARK` are the backend's own business and are
 //! sorted there: the doorbell's, a cancel's failure, a deadline's end, and ops that need a second look
-//! ([`retained`]). What the ring cannot do on this kernel runs on the worker pool, whose answers join the same batch.
+//! (`retained`). What the ring cannot do on this kernel runs on the worker pool, whose answers join the same batch.
 //!
 //! In the exclusive mode the kernel binds the ring to the thread that set it up, so a backend cannot leave its
 //! thread: it is not `Send`. A process forked from the ring's cannot use it either and is told so by every call that
