@@ -13,7 +13,7 @@ mod contract {
     pub mod queues;
     pub mod real;
     pub mod rig;
-    mod uring;
+    pub mod uring;
     pub mod wait;
 
     use wo_runtime::plane::backend::operand::OpenHow;
@@ -111,6 +111,24 @@ macro_rules! queues {
     };
 }
 
+/// What a ring does of the former; the order of several ops on one descriptor is the kernel's there.
+macro_rules! rings {
+    ($name:ident, $config:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            tests! { UringBackend, $config,
+                queues: a_cancelled_send_tells_what_went_out a_connect_waits_for_a_full_listener
+                    unreaped_descriptors_are_closed;
+                uring: datagrams_wait_for_a_full_peer a_cancel_always_arrives;
+            }
+        }
+    };
+}
+
+rings!(uring_rings, BackendConfig::default());
+rings!(uring_cooperative_rings, cooperative());
+rings!(uring_poor_rings, poor());
 contract!(uring, UringBackend, BackendConfig::default());
 real!(uring_real, UringBackend, BackendConfig::default());
 contract!(uring_cooperative, UringBackend, cooperative());

@@ -99,7 +99,8 @@ pub enum RawOp {
     WriteVectored { fd: RawDescriptor, bufs: NonNull<IoVecs>, offset: u64 },
     /// Receives from a connected socket.
     Recv { fd: RawDescriptor, buf: RawSlice },
-    /// Sends on a connected socket; `all` asks for the whole, which a backend may still answer short.
+    /// Sends on a connected stream; `all` asks for the whole, which a backend may still answer short. Datagrams go by
+    /// [`SendTo`](RawOp::SendTo), connected or not.
     Send { fd: RawDescriptor, buf: RawSlice, all: bool },
     /// Receives a datagram; the sender's address is left in the operand.
     RecvFrom { fd: RawDescriptor, datagram: NonNull<Datagram> },

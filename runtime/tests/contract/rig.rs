@@ -228,6 +228,16 @@ impl<B: Backend> Rig<B> {
         assert_eq!(before, after, "{:?}", self.seen);
     }
 
+    /// Gives the op a chance to complete, and expects that it did not.
+    pub fn expect_silence_of(&mut self, token: Token) {
+        let (start, span) = (self.backend().now(), Duration::from_millis(20));
+        while self.backend().now() - start < span {
+            self.backend().wait(Some(span)).unwrap();
+            self.reap();
+        }
+        assert!(!self.is_done(token), "{token:?} completed: {:?}", self.seen[&token]);
+    }
+
     pub fn pair(&mut self) -> (Fd, Fd) {
         self.backend().socket_pair(SocketKind::Stream).unwrap()
     }

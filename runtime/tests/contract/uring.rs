@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 
 use wo_runtime::error::errno;
+use wo_runtime::plane::SocketAddress;
+use wo_runtime::plane::backend::operand::{Datagram, PeerAddress};
 use wo_runtime::plane::backend::uring::UringBackend;
 use wo_runtime::plane::backend::{Backend, BackendConfig, Mode, Shim, SocketKind};
 use wo_runtime::plane::op::{NO_OFFSET, RawOp, RawSlice};
@@ -230,6 +232,66 @@ fn spinning_notices() {
         rig.reap();
         assert!(rig.is_done(recv), "{mode:?}");
         assert!(!rig.backend().has_completions());
+    }
+}
+
+/// Datagrams that have to wait for room at a Unix socket arrive whole, each once, whether its sender is connected or
+/// not. (Left to wait by itself, the kernel sends them empty.)
+pub fn datagrams_wait_for_a_full_peer(subject: &Subject<UringBackend>) {
+    // Far more than a socket queues (`net.unix.max_dgram_qlen`).
+    const DATAGRAMS: u32 = 500;
+    for connected in [false, true] {
+        let mut rig = subject.rig();
+        let address = SocketAddress::Unix(rig.scratch().join("socket"));
+        let datagrams =
+            |rig: &mut Rig<UringBackend>| rig.backend().socket(address.domain(), SocketKind::Datagram).unwrap();
+        let (receiver, sender) = (datagrams(&mut rig), datagrams(&mut rig));
+        rig.backend().bind(&receiver, &address).unwrap();
+        if connected {
+            let to = rig.operand(PeerAddress::new(&address).unwrap());
+            assert_eq!(rig.run(RawOp::Connect { fd: sender.raw(), address: to }), 0);
+        }
+        let to = if connected { None } else { Some(&address) };
+        let sends: Vec<_> = (0..DATAGRAMS)
+            .map(|number| {
+                let buf = rig.bytes(&number.to_ne_bytes()).slice();
+                let datagram = rig.boxed(Datagram::to(buf, to).unwrap());
+                rig.start(RawOp::SendTo { fd: sender.raw(), datagram })
+            })
+            .collect();
+        rig.expect_silence_of(sends[DATAGRAMS as usize - 1]);
+        // One that waits can be cancelled, and then nothing of it arrives.
+        rig.cancel(sends[DATAGRAMS as usize - 1]);
+        assert_eq!(rig.finish(sends[DATAGRAMS as usize - 1]), -libc::ECANCELED);
+        let mut got: Vec<_> = (1..DATAGRAMS).map(|_| rig.recv(&receiver, 8)).collect();
+        got.sort_unstable_by_key(|bytes| bytes.iter().rev().copied().collect::<Vec<_>>());
+        let expected: Vec<_> = (0..DATAGRAMS - 1).map(|number| number.to_le_bytes().to_vec()).collect();
+        assert!(got == expected, "connected: {connected}; datagrams arrived changed");
+        for send in &sends[..DATAGRAMS as usize - 1] {
+            assert_eq!(rig.finish(*send), 4);
+        }
+    }
+}
+
+/// A connect to a full listener wanders between the kernel's lists, and a cancel that meets it on the way is told
+/// that there is no such op. It ends all the same.
+pub fn a_cancel_always_arrives(subject: &Subject<UringBackend>) {
+    let mut rig = subject.rig();
+    let address = SocketAddress::Unix(rig.scratch().join("socket"));
+    let listener = rig.backend().socket(address.domain(), SocketKind::Stream).unwrap();
+    rig.backend().bind(&listener, &address).unwrap();
+    rig.backend().listen(&listener, 0).unwrap();
+    let (_first, connect) = rig.connect(&address);
+    assert_eq!(rig.finish(connect), 0);
+    for round in 0..100 {
+        let (_client, connect) = rig.connect(&address);
+        // The cancel comes together with the op, or some entries of the kernel later.
+        for _ in 0..round % 4 {
+            rig.backend().flush().unwrap();
+            rig.reap();
+        }
+        rig.cancel(connect);
+        assert_eq!(rig.finish(connect), -libc::ECANCELED);
     }
 }
 

@@ -68,9 +68,11 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
             RawOp::RecvFrom { fd, datagram } => {
                 opcode::RecvMsg::new(Fd(fd), &raw mut (*datagram.as_ptr()).header).build()
             }
-            RawOp::SendTo { fd, datagram } => opcode::SendMsg::new(Fd(fd), &raw const (*datagram.as_ptr()).header)
-                .flags(libc::MSG_NOSIGNAL as u32)
-                .build(),
+            RawOp::SendTo { fd, datagram } => {
+                let header = &raw const (*datagram.as_ptr()).header;
+                let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+                return Lowered::Retained(opcode::SendMsg::new(Fd(fd), header).flags(flags as u32).build());
+            }
             RawOp::Accept { fd, multishot } => {
                 return Lowered::Retained(if multishot && how.multishot_accept {
                     opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC).build()
@@ -90,13 +92,13 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
                 Ok(flags) => {
                     let path = path.as_ref().0.as_ptr();
                     let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path).flags(flags).mode(how.mode).build();
-                    if how.directory || how.create_new {
+                    return Lowered::Retained(if how.directory || how.create_new {
                         entry
                     } else {
                         // The kernel's first try is a non-blocking open, and a FIFO takes that at its word: it opens
                         // without a peer, or refuses. The worker it is sent to here waits as it should.
                         entry.flags(squeue::Flags::ASYNC)
-                    }
+                    });
                 }
                 Err(errno) => return Lowered::Refused(errno),
             },

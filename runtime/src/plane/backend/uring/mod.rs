@@ -3,14 +3,16 @@
 //! An op becomes a submission entry whose word is its token; its completion carries the token back. What is queued
 //! goes to the kernel in one entry of it, at [`flush`](Backend::flush) or [`wait`](Backend::wait); completions are
 //! copied out in one batch by [`reap`](Backend::reap). Words with `MARK` are the backend's own business and are
-//! sorted there: the doorbell's, a cancel's failure, a deadline's end, and ops that need a second look
+//! sorted there: the doorbell's, a missed cancel's (`cancels`), a deadline's end, and ops that need a second look
 //! (`retained`). What the ring cannot do on this kernel runs on the worker pool, whose answers join the same batch.
 //!
 //! In the exclusive mode the kernel binds the ring to the thread that set it up, so a backend cannot leave its
 //! thread: it is not `Send`. A process forked from the ring's cannot use it either and is told so by every call that
 //! would enter the kernel.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use io_uring::types::Timespec;
@@ -27,10 +29,12 @@ use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 use crate::plane::time::Instant;
 use crate::plane::token::{Class, Token};
+use cancels::Cancels;
 use lower::{Lowered, Lowering};
 use retained::{MARK, Next, Outcome, RetainedOps, Whereabouts, is_interrupted};
 use ring::{Posted, Ring, Wait};
 
+mod cancels;
 mod lower;
 mod probe;
 mod retained;
@@ -39,8 +43,9 @@ mod setup;
 
 /// The word of the doorbell's poll.
 const DOORBELL: u64 = MARK | Token::new(Class::Wake, 0, 0).raw();
-/// The word of every cancel; only one that found nothing to cancel completes.
-const CANCEL: u64 = MARK | Token::new(Class::Internal, 0, 0).raw();
+/// In a marked word: this is the completion of a cancel, whose target is the rest of the word. Only a cancel that did
+/// not succeed completes.
+const CANCEL: u64 = 1 << 62;
 /// The word of a wait's deadline, where it needs an entry of its own.
 const DEADLINE: u64 = MARK | Token::new(Class::Internal, 0, 1).raw();
 
@@ -63,7 +68,9 @@ pub struct UringBackend {
     caps: Caps,
     lowering: Lowering,
     sorter: Sorter,
-    pool: WorkerPool,
+    pool: ManuallyDrop<WorkerPool>,
+    /// The ops the pool has, and the ring has not.
+    pooled: HashSet<Token>,
     /// The span of a deadline that is an entry of its own, until the kernel has read it.
     deadline: Box<Timespec>,
     registered: Registered,
@@ -77,13 +84,22 @@ pub struct UringBackend {
 #[derive(Debug)]
 struct Sorter {
     retained: RetainedOps,
+    cancels: Cancels,
     waker: Waker,
     /// The doorbell's poll has ended and is to be submitted again.
     unarmed: bool,
     /// Whether one poll goes on ringing.
     multishot: bool,
     /// Completions that are the loop's to see and that it has not reaped.
-    ready: Vec<RawCompletion>,
+    ready: Vec<Ready>,
+}
+
+/// A completion that was taken out of the ring before the loop asked for it.
+#[derive(Debug)]
+struct Ready {
+    completion: RawCompletion,
+    /// Its result is a descriptor.
+    opens: bool,
 }
 
 /// The table of registered buffers.
@@ -104,22 +120,16 @@ impl UringBackend {
     }
 
     /// Queues what the backend itself has to submit: the doorbell's poll when it has ended, held ops when they may
-    /// go on. Enters the kernel only when the queue is full.
+    /// go on, cancels that missed their op. Enters the kernel only when the queue is full.
     fn keep_house(&mut self) -> IoResult<()> {
-        while self.sorter.unarmed || self.sorter.retained.has_held() {
+        while self.sorter.has_chores() {
             if self.ring.is_full() {
                 self.enter(Wait::No, OpKind::Wait)?;
                 continue;
             }
-            let entry = if self.sorter.unarmed {
-                self.sorter.unarmed = false;
-                Some(self.sorter.doorbell())
-            } else {
-                self.sorter.next_held(&self.lowering)
-            };
-            if let Some(entry) = entry {
-                // SAFETY: the doorbell's entry points at nothing; a held op's operands are valid until its terminal
-                // completion, as whoever submitted it promised.
+            if let Some(entry) = self.sorter.next_chore(&self.lowering) {
+                // SAFETY: a doorbell's and a cancel's entry point at nothing; a held op's operands are valid until
+                // its terminal completion, as whoever submitted it promised.
                 let pushed = unsafe { self.ring.push(&entry) };
                 debug_assert!(pushed.is_ok(), "there was room");
             }
@@ -129,11 +139,7 @@ impl UringBackend {
 
     fn enter(&mut self, wait: Wait, kind: OpKind) -> IoResult<()> {
         let UringBackend { ring, sorter, .. } = self;
-        ring.enter(wait, kind, |posted| {
-            if let Some(completion) = sorter.sort(posted) {
-                sorter.ready.push(completion);
-            }
-        })
+        ring.enter(wait, kind, |posted| sorter.stash(posted))
     }
 
     /// Waits with a deadline that is an entry of its own.
@@ -175,7 +181,11 @@ impl Sorter {
         }
         // The kernel interrupts an op that is already under way when it is cancelled, and for no other reason.
         let res = if res < 0 && is_interrupted(res) { -errno::ECANCELED } else { res };
-        Some(RawCompletion { token: Token::from_raw(word), res, more })
+        let token = Token::from_raw(word);
+        if !more {
+            self.cancels.ended(token);
+        }
+        Some(RawCompletion { token, res, more })
     }
 
     fn sort_marked(&mut self, Posted { word, res, more }: Posted) -> Option<RawCompletion> {
@@ -189,11 +199,22 @@ impl Sorter {
                 self.unarmed |= !more;
                 None
             }
-            CANCEL | DEADLINE => None,
+            DEADLINE => None,
+            _ if word & CANCEL != 0 => {
+                if res == -errno::ENOENT {
+                    self.cancels.missed(Token::from_raw(word & !(MARK | CANCEL)));
+                }
+                None
+            }
             _ => {
                 let token = Token::from_raw(word & !MARK);
                 match self.retained.completed(token, res, more) {
-                    Outcome::Deliver(res) => Some(RawCompletion { token, res, more }),
+                    Outcome::Deliver(res) => {
+                        if !more {
+                            self.cancels.ended(token);
+                        }
+                        Some(RawCompletion { token, res, more })
+                    }
                     Outcome::Held => None,
                 }
             }
@@ -207,13 +228,80 @@ impl Sorter {
         opcode::PollAdd::new(io_uring::types::Fd(event), events).multi(self.multishot).build().user_data(DOORBELL)
     }
 
-    /// The entry of the next held op; one that was cancelled meanwhile is done without.
-    fn next_held(&mut self, lowering: &Lowering) -> Option<squeue::Entry> {
-        match self.retained.next_held(lowering)? {
-            (_, Next::Entry(entry)) => Some(entry),
-            (token, Next::Ended(res)) => {
-                self.ready.push(RawCompletion { token, res, more: false });
-                None
+    /// Sorts a completion the loop has not asked for yet.
+    fn stash(&mut self, posted: Posted) {
+        let opens = self.opens(posted);
+        if let Some(completion) = self.sort(posted) {
+            self.ready.push(Ready { completion, opens });
+        }
+    }
+
+    /// Whether the completion brings a descriptor.
+    fn opens(&self, posted: Posted) -> bool {
+        let token = Token::from_raw(posted.word & !MARK);
+        posted.res >= 0 && posted.word & MARK != 0 && self.retained.opens(token)
+    }
+
+    /// The op ends here, without the kernel.
+    fn end(&mut self, token: Token, res: i32) {
+        self.cancels.ended(token);
+        self.ready.push(Ready { completion: RawCompletion { token, res, more: false }, opens: false });
+    }
+
+    fn has_chores(&self) -> bool {
+        self.unarmed || self.retained.has_held() || self.cancels.has_missed()
+    }
+
+    /// The next entry the backend has to submit for itself; none when a chore is done without.
+    fn next_chore(&mut self, lowering: &Lowering) -> Option<squeue::Entry> {
+        if std::mem::take(&mut self.unarmed) {
+            return Some(self.doorbell());
+        }
+        if let Some((token, next)) = self.retained.next_held(lowering) {
+            return match next {
+                Next::Entry(entry) => Some(entry),
+                Next::Ended(res) => {
+                    self.end(token, res);
+                    None
+                }
+            };
+        }
+        let missed = self.cancels.next_missed()?;
+        self.cancel(missed)
+    }
+
+    /// The entry that cancels an op; none when it ends without the kernel.
+    fn cancel(&mut self, target: Token) -> Option<squeue::Entry> {
+        let word = match self.retained.cancel(target) {
+            Whereabouts::Elsewhere => target.raw(),
+            Whereabouts::Kernel(word) => word,
+            Whereabouts::Held => return None,
+        };
+        self.cancels.ask(target);
+        let entry = opcode::AsyncCancel::new(word).build().user_data(MARK | CANCEL | target.raw());
+        Some(entry.flags(squeue::Flags::SKIP_SUCCESS))
+    }
+}
+
+/// Descriptors that came and were never reaped have no owner but the backend.
+impl Drop for UringBackend {
+    fn drop(&mut self) {
+        // In a forked child the pool's threads are not there to be joined.
+        if !self.ring.is_home() {
+            return;
+        }
+        // SAFETY: dropped once, here, and not used again.
+        unsafe { ManuallyDrop::drop(&mut self.pool) };
+        // What still overflows moves into the queue as it is emptied.
+        loop {
+            self.ring.drain(|posted| self.sorter.stash(posted));
+            if !self.ring.is_overflowing() || self.ring.collect().is_err() || !self.ring.has_posted() {
+                break;
+            }
+        }
+        for Ready { completion, opens } in self.sorter.ready.drain(..) {
+            if opens {
+                os::close(completion.res);
             }
         }
     }
@@ -234,6 +322,7 @@ impl Backend for UringBackend {
         let waker = Waker::with_event()?;
         let sorter = Sorter {
             retained: RetainedOps::default(),
+            cancels: Cancels::default(),
             waker: waker.clone(),
             unarmed: true,
             multishot: caps.has(Feature::MultishotPoll),
@@ -250,7 +339,8 @@ impl Backend for UringBackend {
             caps,
             lowering,
             sorter,
-            pool: WorkerPool::new(waker),
+            pool: ManuallyDrop::new(WorkerPool::new(waker)),
+            pooled: HashSet::new(),
             deadline: Box::default(),
             registered: Registered { fail: shim.fail_registration, ..Registered::default() },
             failure: None,
@@ -280,10 +370,11 @@ impl Backend for UringBackend {
                 Lowered::Retained(entry) => entry.user_data(self.sorter.retained.keep(token, op)),
                 Lowered::Pool => {
                     self.pool.submit(token, job_for(op));
+                    self.pooled.insert(token);
                     return Ok(());
                 }
                 Lowered::Refused(errno) => {
-                    self.sorter.ready.push(RawCompletion { token, res: -errno, more: false });
+                    self.sorter.end(token, -errno);
                     return Ok(());
                 }
             };
@@ -295,17 +386,16 @@ impl Backend for UringBackend {
         if self.ring.is_full() || !self.ring.is_home() {
             return Err(Full);
         }
-        if self.pool.in_flight() > 0 && self.pool.cancel(target) {
+        if self.pooled.contains(&target) {
+            // One that runs is left alone, and ends with its own answer.
+            self.pool.cancel(target);
             return Ok(());
         }
-        let word = match self.sorter.retained.cancel(target) {
-            Whereabouts::Elsewhere => target.raw(),
-            Whereabouts::Kernel(word) => word,
-            Whereabouts::Held => return Ok(()),
-        };
-        let entry = opcode::AsyncCancel::new(word).build().user_data(CANCEL).flags(squeue::Flags::SKIP_SUCCESS);
-        // SAFETY: the entry points at nothing.
-        unsafe { self.ring.push(&entry) }
+        match self.sorter.cancel(target) {
+            // SAFETY: the entry points at nothing.
+            Some(entry) => unsafe { self.ring.push(&entry) },
+            None => Ok(()),
+        }
     }
 
     fn flush(&mut self) -> IoResult<()> {
@@ -347,7 +437,7 @@ impl Backend for UringBackend {
             return;
         }
         let before = out.len();
-        out.append(&mut self.sorter.ready);
+        out.extend(self.sorter.ready.drain(..).map(|ready| ready.completion));
         loop {
             let sorter = &mut self.sorter;
             out.reserve(self.ring.posted());
@@ -370,7 +460,11 @@ impl Backend for UringBackend {
             }
         }
         // After the doorbell was acknowledged: an answer pushed since then rings it again.
+        let pooled = out.len();
         self.pool.reap(out);
+        for completion in &out[pooled..] {
+            self.pooled.remove(&completion.token);
+        }
     }
 
     fn submission_space(&self) -> usize {

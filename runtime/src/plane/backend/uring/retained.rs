@@ -2,16 +2,23 @@
 //!
 //! A poll's events become readiness bits. A transfer at a descriptor's own position, or an accept, may meet a
 //! descriptor that somebody else made non-blocking; where the kernel then answers `EAGAIN`, the op waits for
-//! readiness by a poll of its own and is submitted again, so that nobody above ever sees `EAGAIN`. An op is either
-//! with the kernel, itself or as its poll, or held here until the queue has room. A cancel is remembered, because it
-//! may arrive between two of these stations: then the op ends with `ECANCELED` at the next one.
+//! readiness by a poll of its own and is submitted again, so that nobody above ever sees `EAGAIN`.
+//!
+//! A datagram is sent without the kernel's own waiting, because Linux forgets the bytes of one that has to wait for
+//! room at a Unix socket, and then sends an empty one. There readiness is not enough either: no event tells when a
+//! peer that is not connected has room again. So every other `EAGAIN` is followed by a pause instead of a poll.
+//!
+//! An op is either with the kernel, itself or as its poll or pause, or held here until the queue has room. A cancel
+//! is remembered, because it may arrive between two of these stations: then the op ends with `ECANCELED` at the next
+//! one. Ops whose result is a descriptor are retained so that one nobody reaps can be closed.
 //!
 //! Their words carry [`MARK`], so that all other completions pay one test of a bit.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use io_uring::squeue;
+use io_uring::types::Timespec;
+use io_uring::{opcode, squeue};
 
 use crate::error::errno;
 use crate::plane::backend::uring::lower::{Lowered, Lowering, lower, poll, readiness};
@@ -53,18 +60,32 @@ enum Station {
     Submitted,
     /// A poll for it is with the kernel.
     Polling,
+    /// A pause before its next try is with the kernel.
+    Pausing,
     /// Here, to be submitted next.
     HeldOp,
     /// Here, its poll to be submitted next.
     HeldPoll,
+    /// Here, its pause to be submitted next.
+    HeldPause,
 }
 
 #[derive(Debug)]
 struct Retained {
     op: RawOp,
     station: Station,
+    /// How often the answer was `EAGAIN`.
+    refusals: u8,
     cancelled: bool,
 }
+
+/// The pauses of one op, the last of them again and again.
+static PAUSES: [Timespec; 5] = {
+    const fn millis(millis: u32) -> Timespec {
+        Timespec::new().nsec(millis * 1_000_000)
+    }
+    [millis(1), millis(2), millis(4), millis(8), millis(16)]
+};
 
 /// What to do with a held op.
 #[derive(Debug)]
@@ -85,7 +106,8 @@ pub(super) struct RetainedOps {
 impl RetainedOps {
     /// Keeps `op`, which is about to be submitted, and answers the word to submit it with.
     pub(super) fn keep(&mut self, token: Token, op: RawOp) -> u64 {
-        let twin = self.ops.insert(token.raw(), Retained { op, station: Station::Submitted, cancelled: false });
+        let twin =
+            self.ops.insert(token.raw(), Retained { op, station: Station::Submitted, refusals: 0, cancelled: false });
         debug_assert!(twin.is_none(), "{token:?} is in flight twice");
         token.raw() | MARK
     }
@@ -96,24 +118,32 @@ impl RetainedOps {
         if more {
             return Outcome::Deliver(res);
         }
+        let goes_on = res >= 0 || matches!(-res, errno::EAGAIN | libc::ETIME) || is_interrupted(res);
         let answer = match (kept.station, res) {
             (Station::Submitted, res) if res >= 0 => match kept.op {
                 RawOp::Poll { .. } => readiness(res).to_bits(),
                 _ => res,
             },
-            _ if kept.cancelled && (res >= 0 || res == -errno::EAGAIN || is_interrupted(res)) => -errno::ECANCELED,
+            _ if kept.cancelled && goes_on => -errno::ECANCELED,
             (Station::Submitted, res) if res == -errno::EAGAIN && wanted(&kept.op).is_some() => {
-                kept.station = Station::HeldPoll;
+                kept.refusals = kept.refusals.saturating_add(1);
+                let pauses = matches!(kept.op, RawOp::SendTo { .. }) && kept.refusals.is_multiple_of(2);
+                kept.station = if pauses { Station::HeldPause } else { Station::HeldPoll };
                 self.held.push_back(token.raw());
                 return Outcome::Held;
             }
-            (Station::Submitted, res) if !is_interrupted(res) => res,
-            (Station::Polling, res) if res < 0 && !is_interrupted(res) => res,
-            _ => {
+            (Station::Polling | Station::Pausing, _) if goes_on => {
                 kept.station = Station::HeldOp;
                 self.held.push_back(token.raw());
                 return Outcome::Held;
             }
+            (Station::Submitted, res) if is_interrupted(res) && may_begin_anew(&kept.op) => {
+                kept.station = Station::HeldOp;
+                self.held.push_back(token.raw());
+                return Outcome::Held;
+            }
+            (_, res) if is_interrupted(res) => -errno::ECANCELED,
+            (_, res) => res,
         };
         self.ops.remove(&token.raw());
         Outcome::Deliver(answer)
@@ -127,9 +157,14 @@ impl RetainedOps {
         let Some(kept) = self.ops.get_mut(&token.raw()) else { return Whereabouts::Elsewhere };
         kept.cancelled = true;
         match kept.station {
-            Station::Submitted | Station::Polling => Whereabouts::Kernel(token.raw() | MARK),
-            Station::HeldOp | Station::HeldPoll => Whereabouts::Held,
+            Station::Submitted | Station::Polling | Station::Pausing => Whereabouts::Kernel(token.raw() | MARK),
+            Station::HeldOp | Station::HeldPoll | Station::HeldPause => Whereabouts::Held,
         }
+    }
+
+    /// Whether the op's result is a descriptor, which somebody has to close.
+    pub(super) fn opens(&self, token: Token) -> bool {
+        self.ops.get(&token.raw()).is_some_and(|kept| matches!(kept.op, RawOp::Accept { .. } | RawOp::Open { .. }))
     }
 
     /// Whether something waits here to be submitted.
@@ -154,6 +189,11 @@ impl RetainedOps {
                 kept.station = Station::Polling;
                 poll(fd, readiness)
             }
+            (Station::HeldPause, _) => {
+                kept.station = Station::Pausing;
+                let pause = usize::from(kept.refusals / 2).saturating_sub(1).min(PAUSES.len() - 1);
+                opcode::Timeout::new(&PAUSES[pause]).build()
+            }
             _ => {
                 kept.station = Station::Submitted;
                 // SAFETY: the op has not ended, so its operands are valid, as whoever submitted it promised.
@@ -177,9 +217,16 @@ fn wanted(op: &RawOp) -> Option<(i32, Readiness)> {
         RawOp::Read { fd, .. } | RawOp::ReadVectored { fd, .. } | RawOp::Accept { fd, .. } => {
             Some((fd, Readiness::READABLE))
         }
-        RawOp::Write { fd, .. } | RawOp::WriteVectored { fd, .. } => Some((fd, Readiness::WRITABLE)),
+        RawOp::Write { fd, .. } | RawOp::WriteVectored { fd, .. } | RawOp::SendTo { fd, .. } => {
+            Some((fd, Readiness::WRITABLE))
+        }
         _ => None,
     }
+}
+
+/// Whether an interrupted op did nothing yet. An open may have made its file, and would refuse it as there already.
+fn may_begin_anew(op: &RawOp) -> bool {
+    !matches!(op, RawOp::Open { .. })
 }
 
 /// Tokens are spread by a multiplication: they are ours, so nobody can choose them to collide.
@@ -247,9 +294,9 @@ mod tests {
     fn eagain_waits_for_readiness_and_tries_again() {
         let mut ops = kept(read());
         assert_eq!(ops.completed(token(), -errno::EAGAIN, false), Outcome::Held);
-        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::PollAdd::CODE));
+        assert_eq!(goes_on(&mut ops), u32::from(opcode::PollAdd::CODE));
         assert_eq!(ops.completed(token(), libc::POLLIN.into(), false), Outcome::Held);
-        assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+        assert_eq!(goes_on(&mut ops), u32::from(opcode::Read::CODE));
         assert_eq!(ops.completed(token(), 1, false), Outcome::Deliver(1));
         assert_empty(ops);
     }
@@ -259,7 +306,7 @@ mod tests {
         let mut ops = kept(read());
         for interruption in [errno::EINTR, 512] {
             assert_eq!(ops.completed(token(), -interruption, false), Outcome::Held);
-            assert_eq!(goes_on(&mut ops), u32::from(io_uring::opcode::Read::CODE));
+            assert_eq!(goes_on(&mut ops), u32::from(opcode::Read::CODE));
         }
         assert_eq!(ops.completed(token(), -errno::EIO, false), Outcome::Deliver(-errno::EIO));
         assert_empty(ops);
@@ -301,6 +348,49 @@ mod tests {
         let bits = Readiness { writable: true, hangup: true, ..Readiness::default() }.to_bits();
         let events = libc::POLLOUT | libc::POLLHUP;
         assert_eq!(ops.completed(token(), events.into(), false), Outcome::Deliver(bits));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn a_refused_datagram_polls_and_pauses_in_turns() {
+        let nowhere = std::ptr::NonNull::dangling();
+        let mut ops = kept(RawOp::SendTo { fd: 0, datagram: nowhere });
+        let (poll, pause) = (u32::from(opcode::PollAdd::CODE), u32::from(opcode::Timeout::CODE));
+        for round in 0..6 {
+            for (station, end) in [(poll, libc::POLLOUT.into()), (pause, -libc::ETIME)] {
+                assert_eq!(ops.completed(token(), -errno::EAGAIN, false), Outcome::Held, "round {round}");
+                assert_eq!(goes_on(&mut ops), station);
+                assert_eq!(ops.completed(token(), end, false), Outcome::Held);
+                assert_eq!(goes_on(&mut ops), u32::from(opcode::SendMsg::CODE));
+            }
+        }
+        assert_eq!(ops.completed(token(), -errno::EAGAIN, false), Outcome::Held);
+        goes_on(&mut ops);
+        ops.completed(token(), libc::POLLOUT.into(), false);
+        goes_on(&mut ops);
+        ops.completed(token(), -errno::EAGAIN, false);
+        assert_eq!(goes_on(&mut ops), pause);
+        ops.cancel(token());
+        assert_eq!(ops.completed(token(), -libc::ETIME, false), Outcome::Deliver(-errno::ECANCELED));
+        assert_empty(ops);
+    }
+
+    #[test]
+    fn an_interrupted_open_is_not_made_twice() {
+        let how = crate::plane::backend::operand::OpenHow {
+            read: true,
+            write: false,
+            append: false,
+            create: false,
+            create_new: false,
+            truncate: false,
+            directory: false,
+            no_follow: false,
+            mode: 0,
+        };
+        let mut ops = kept(RawOp::Open { path: std::ptr::NonNull::dangling(), how });
+        assert!(ops.opens(token()));
+        assert_eq!(ops.completed(token(), -512, false), Outcome::Deliver(-errno::ECANCELED));
         assert_empty(ops);
     }
 
