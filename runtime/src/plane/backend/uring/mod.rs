@@ -386,7 +386,7 @@ impl Backend for UringBackend {
         if self.ring.is_full() || !self.ring.is_home() {
             return Err(Full);
         }
-        if self.pooled.contains(&target) {
+        if self.pool.in_flight() > 0 && self.pooled.contains(&target) {
             // One that runs is left alone, and ends with its own answer.
             self.pool.cancel(target);
             return Ok(());
