@@ -83,7 +83,6 @@ pub fn id() -> Option<FiberId> {
 }
 
 /// A fiber to wait for. Dropping it leaves the fiber running.
-#[must_use = "dropping the handle leaves the fiber running; `join` waits for its end"]
 pub struct JoinHandle<T> {
     fiber: Option<(FiberId, FallibleTask<Quiet<T>, Meta>)>,
 }

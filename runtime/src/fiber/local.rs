@@ -177,6 +177,11 @@ impl Local {
     }
 
     #[inline]
+    /// Whether the fiber that ran last spent its whole budget.
+    pub(crate) fn used_up_its_turn(&self) -> bool {
+        self.budget.get() <= 1
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
     }

@@ -97,15 +97,21 @@ impl Driver {
         }
     }
 
-    /// Runs the fibers that are ready, each once, and when they are few and wake each other, some more.
+    /// Runs the fibers that are ready, each once, and when they are few and wake each other, some more; but no more
+    /// once one has used up a whole turn, or a hot loop would keep the kernel waiting for as many turns.
     fn run_ready(&mut self) {
         local(|local| {
-            let mut polls_left = local.ready().max(POLLS_PER_TICK_MIN);
-            while polls_left > 0
+            let ready = local.ready();
+            let mut polled = 0;
+            let mut polls = ready.max(POLLS_PER_TICK_MIN);
+            while polled < polls
                 && let Some(runnable) = local.pop()
             {
                 local.run(runnable);
-                polls_left -= 1;
+                polled += 1;
+                if local.used_up_its_turn() {
+                    polls = ready;
+                }
             }
         });
     }
@@ -126,7 +132,7 @@ impl Driver {
     fn look_at_kernel(&mut self) -> IoResult<()> {
         on_loop(|event_loop| {
             if event_loop.wants_kernel() {
-                event_loop.flush()?;
+                event_loop.look()?;
                 event_loop.dispatch();
             } else if event_loop.next_timer().is_some() {
                 event_loop.dispatch();

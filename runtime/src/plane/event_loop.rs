@@ -17,7 +17,7 @@ use std::task;
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::plane::backend::{Backend, BackendConfig, Caps, Full, RawCompletion, Waker};
+use crate::plane::backend::{Backend, BackendConfig, BackendKind, Caps, Full, RawCompletion, Waker};
 use crate::plane::buf::{BufPool, Registration};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
@@ -33,6 +33,10 @@ const TIMERS_PER_ITERATION_MAX: usize = 4096;
 
 /// How long a dropped loop waits for the kernel's last words.
 const DROP_GRACE: Duration = Duration::from_secs(1);
+
+/// Flushes with work at hand after which a kernel of readiness is asked all the same: it tells nothing unasked, and
+/// a busy loop would starve whoever waits for it.
+const FLUSHES_UNASKED_MAX: u32 = 8;
 
 /// How to build a loop.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +114,9 @@ pub struct EventLoop<B: Backend> {
     stop: Arc<AtomicBool>,
     dispatching: bool,
     registrations: ManuallyDrop<Vec<Registration>>,
+    /// Completions come only when the kernel is asked for them.
+    asks: bool,
+    flushes_unasked: u32,
 }
 
 impl<B: Backend> EventLoop<B> {
@@ -127,6 +134,8 @@ impl<B: Backend> EventLoop<B> {
         let reserved = config.op_slots_max.unwrap_or(usize::MAX).min(config.backend.submission_entries as usize);
         EventLoop {
             now: backend.now(),
+            asks: backend.caps().backend == BackendKind::Epoll,
+            flushes_unasked: 0,
             backend: ManuallyDrop::new(backend),
             slots: ManuallyDrop::new(Slab::new(reserved, config.op_slots_max)),
             timers: Timers::new(),
@@ -204,9 +213,10 @@ impl<B: Backend> EventLoop<B> {
         let raw = op.lower();
         let mut parts = Some((op, callback));
         let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            let Some((op, callback)) = parts.take() else { return };
+            let Some((mut op, callback)) = parts.take() else { return };
             if told.orphan {
                 drop(callback);
+                op.abandoned();
                 op.orphaned(told.res, &mut *event_loop.backend);
             } else {
                 let output = op.finish(told.res, &mut *event_loop.backend);
@@ -469,9 +479,16 @@ impl<B: Backend> EventLoop<B> {
         self.timers.next()
     }
 
-    /// Whether the kernel or the cancel list has something to say or to be told.
+    /// Whether the kernel or the cancel list has something to say or to be told, as far as can be known without
+    /// asking.
     pub(crate) fn wants_kernel(&mut self) -> bool {
-        self.backend.unsubmitted() > 0 || !self.cancels.is_empty() || self.backend.has_completions()
+        self.asks || self.backend.unsubmitted() > 0 || !self.cancels.is_empty() || self.backend.has_completions()
+    }
+
+    /// Hands everything queued to the kernel and sees what it has, without waiting.
+    pub(crate) fn look(&mut self) -> IoResult<()> {
+        self.flushes_unasked = FLUSHES_UNASKED_MAX;
+        self.flush()
     }
 
     /// Whether completions are ready, without entering the kernel.
@@ -482,6 +499,13 @@ impl<B: Backend> EventLoop<B> {
     /// Hands everything queued to the kernel without waiting.
     pub(crate) fn flush(&mut self) -> IoResult<()> {
         self.hand_over_cancels();
+        if self.asks {
+            self.flushes_unasked += 1;
+            if self.flushes_unasked > FLUSHES_UNASKED_MAX {
+                self.flushes_unasked = 0;
+                return self.backend.wait(Some(Duration::ZERO));
+            }
+        }
         self.backend.flush()
     }
 
@@ -499,8 +523,9 @@ impl<B: Backend> EventLoop<B> {
             (a, b) => a.or(b),
         };
         if self.batch_next < self.batch.len() || self.backend.has_completions() {
-            return self.backend.flush();
+            return self.flush();
         }
+        self.flushes_unasked = 0;
         let timeout = until.filter(|at| *at != Instant::NEVER).map(|at| at.since(self.backend.now()));
         self.backend.wait(timeout)
     }
