@@ -274,6 +274,12 @@ impl State {
             return;
         }
         match segment {
+            // Data for an end that has finished and listens no more: TCP resets both.
+            Segment::Data(_) if socket.family != Family::Unix && stream.shut_read && stream.shut_write => {
+                stream.broken = true;
+                socket.error = Some(libc::ECONNRESET);
+                self.send_packet(Packet::Segment { from: to, to: from, segment: Segment::Reset }, Instant::ORIGIN);
+            }
             Segment::Data(bytes) => stream.inbox.extend(bytes),
             Segment::Read(count) => stream.unread = stream.unread.saturating_sub(count),
             Segment::Finish => stream.ended = true,
