@@ -71,7 +71,7 @@ const STD_OWNERS: &[&str] = &[
 const STD_CRATES: &[&str] = &["alloc", "core", "std"];
 
 /// Functions through which a closure becomes a fiber, as `spawn(..)` or `wo::spawn(..)`.
-const TAKES_FIBER: &[&str] = &["spawn"];
+const TAKES_FIBER: &[&str] = &["spawn", "spawn_named"];
 
 /// What stands between the parentheses of a macro of `std`.
 #[derive(Clone, Copy)]
