@@ -48,9 +48,9 @@ impl Cancels {
         }
     }
 
-    /// Whether [`next_missed`](Cancels::next_missed) may have something.
-    pub(super) fn has_missed(&self) -> bool {
-        !self.missed.is_empty()
+    /// How many [`next_missed`](Cancels::next_missed) has at most.
+    pub(super) fn missed_ones(&self) -> usize {
+        self.missed.len()
     }
 
     /// An op whose cancel is to be submitted again.
@@ -84,7 +84,7 @@ mod tests {
         cancels.ended(TOKEN);
         assert_eq!(cancels.next_missed(), None);
         cancels.missed(TOKEN);
-        assert!(!cancels.has_missed() && cancels.asked.is_empty());
+        assert!(cancels.missed.is_empty() && cancels.asked.is_empty());
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl UringBackend {
     /// Queues what the backend itself has to submit: the doorbell's poll when it has ended, held ops when they may
     /// go on, cancels that missed their op. Enters the kernel only when the queue is full.
     fn keep_house(&mut self) -> IoResult<()> {
-        while self.sorter.has_chores() {
+        while self.sorter.chores() > 0 {
             if self.ring.is_full() {
                 self.enter(Wait::No, OpKind::Wait)?;
                 continue;
@@ -248,8 +248,9 @@ impl Sorter {
         self.ready.push(Ready { completion: RawCompletion { token, res, more: false }, opens: false });
     }
 
-    fn has_chores(&self) -> bool {
-        self.unarmed || self.retained.has_held() || self.cancels.has_missed()
+    /// Entries the backend has to submit for itself, at most.
+    fn chores(&self) -> usize {
+        usize::from(self.unarmed) + self.retained.held() + self.cancels.missed_ones()
     }
 
     /// The next entry the backend has to submit for itself; none when a chore is done without.
@@ -472,7 +473,8 @@ impl Backend for UringBackend {
     }
 
     fn unsubmitted(&self) -> usize {
-        self.ring.queued()
+        // What the backend has to submit for itself counts: a loop that never sleeps must flush for it as well.
+        self.ring.queued() + self.sorter.chores()
     }
 
     fn waker(&self) -> Waker {

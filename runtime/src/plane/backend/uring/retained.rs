@@ -167,9 +167,9 @@ impl RetainedOps {
         self.ops.get(&token.raw()).is_some_and(|kept| matches!(kept.op, RawOp::Accept { .. } | RawOp::Open { .. }))
     }
 
-    /// Whether something waits here to be submitted.
-    pub(super) fn has_held(&self) -> bool {
-        !self.held.is_empty()
+    /// The number of ops that wait here to be submitted.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 
     /// Takes the next held op out; an entry it answers must be submitted.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn assert_empty(mut ops: RetainedOps) {
-        assert!(!ops.has_held());
+        assert_eq!(ops.held(), 0);
         assert_eq!(ops.cancel(token()), Whereabouts::Elsewhere);
     }
 
