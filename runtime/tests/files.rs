@@ -6,6 +6,7 @@ mod files {
     pub mod cursor;
     pub mod names;
     pub mod offsets;
+    pub mod plane;
     pub mod rig;
     pub mod streams;
     pub mod whole;

@@ -213,10 +213,15 @@ impl<B: Backend> EventLoop<B> {
         let raw = op.lower();
         let mut parts = Some((op, callback));
         let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            let Some((mut op, callback)) = parts.take() else { return };
+            if told.leaving {
+                if let Some((op, _)) = &mut parts {
+                    op.abandoned();
+                }
+                return;
+            }
+            let Some((op, callback)) = parts.take() else { return };
             if told.orphan {
                 drop(callback);
-                op.abandoned();
                 op.orphaned(told.res, &mut *event_loop.backend);
             } else {
                 let output = op.finish(told.res, &mut *event_loop.backend);
@@ -238,6 +243,9 @@ impl<B: Backend> EventLoop<B> {
     ) -> IoResult<Token> {
         let raw = op.lower();
         let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
+            if told.leaving {
+                return;
+            }
             let accepted = op.accepted(told.res, &mut *event_loop.backend);
             if !told.orphan {
                 callback(event_loop, accepted, told.more);
@@ -293,8 +301,16 @@ impl<B: Backend> EventLoop<B> {
                 let Some(slot) = self.slots.get(token) else { return };
                 if slot.state == State::Ended {
                     drop(self.slots.release(token));
-                } else {
+                } else if !slot.orphan {
                     slot.orphan = true;
+                    // The op hears of it now, not with its last word: who reads next has to wait for that word.
+                    match std::mem::replace(&mut slot.target, Target::Calling) {
+                        Target::Call(mut thunk) => {
+                            thunk.call(self, Told { res: 0, more: true, orphan: true, leaving: true });
+                            self.put_back(token, thunk);
+                        }
+                        other => slot.target = other,
+                    }
                 }
             }
             _ => {}
@@ -555,7 +571,9 @@ impl<B: Backend> EventLoop<B> {
             fired += 1;
             match target {
                 Target::Wake(waker) => waker.into_iter().for_each(task::Waker::wake),
-                Target::Call(mut thunk) => self.call(&mut thunk, Told { res: 0, more: false, orphan: false }),
+                Target::Call(mut thunk) => {
+                    self.call(&mut thunk, Told { res: 0, more: false, orphan: false, leaving: false })
+                }
                 Target::Calling | Target::Nobody => {}
             }
         }
@@ -580,20 +598,25 @@ impl<B: Backend> EventLoop<B> {
             }
             return;
         }
-        let told = Told { res: completion.res, more: completion.more, orphan: slot.orphan };
+        let told = Told { res: completion.res, more: completion.more, orphan: slot.orphan, leaving: false };
         if completion.more {
             let Target::Call(mut thunk) = std::mem::replace(&mut slot.target, Target::Calling) else { return };
             self.call(&mut thunk, told);
-            if let Some(slot) = self.slots.get(token)
-                && matches!(slot.target, Target::Calling)
-            {
-                slot.target = Target::Call(thunk);
-            }
+            self.put_back(token, thunk);
             return;
         }
         self.in_flight -= 1;
         if let Target::Call(mut thunk) = self.slots.release(token) {
             self.call(&mut thunk, told);
+        }
+    }
+
+    /// The callback goes back to its slot, unless the slot's life ended while it was called.
+    fn put_back(&mut self, token: Token, thunk: Thunk<EventLoop<B>>) {
+        if let Some(slot) = self.slots.get(token)
+            && matches!(slot.target, Target::Calling)
+        {
+            slot.target = Target::Call(thunk);
         }
     }
 
@@ -653,7 +676,8 @@ impl<B: Backend> EventLoop<B> {
 /// more. What the kernel has not let go of by then is leaked, never freed under its hands.
 impl<B: Backend> Drop for EventLoop<B> {
     fn drop(&mut self) {
-        self.slots.orphan_all();
+        let tokens: Vec<Token> = self.slots.in_flight().map(|(token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.detach(token));
         self.timers = Timers::new();
         if !self.drain(DROP_GRACE) {
             eprintln!("wo: a loop was dropped with ops in flight; their memory is leaked: {:?}", self.pending());

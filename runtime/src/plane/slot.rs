@@ -108,11 +108,6 @@ impl<L: 'static> Slab<L> {
         std::mem::replace(&mut slot.target, Target::Nobody)
     }
 
-    /// Nobody waits for any op any more.
-    pub(crate) fn orphan_all(&mut self) {
-        self.slots.iter_mut().for_each(|slot| slot.orphan = true);
-    }
-
     /// The tokens and kinds of every op still with the kernel.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = (Token, OpKind)> + '_ {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {

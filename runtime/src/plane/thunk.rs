@@ -21,6 +21,8 @@ pub(crate) struct Told {
     pub(crate) more: bool,
     /// Nobody waits any more: see to it that nothing is lost.
     pub(crate) orphan: bool,
+    /// It is not a completion: whoever waited is leaving now.
+    pub(crate) leaving: bool,
 }
 
 /// An erased `FnMut(&mut L, Told)`.
@@ -110,8 +112,8 @@ mod tests {
             log.push(told.res + words[0] as i32);
         });
         let mut log = Vec::new();
-        thunk.call(&mut log, Told { res: 1, more: true, orphan: false });
-        thunk.call(&mut log, Told { res: 2, more: false, orphan: false });
+        thunk.call(&mut log, Told { res: 1, more: true, orphan: false, leaving: false });
+        thunk.call(&mut log, Told { res: 2, more: false, orphan: false, leaving: false });
         assert_eq!(log, [8, 9]);
         assert_eq!(Rc::strong_count(&witness), 2);
         drop(thunk);
