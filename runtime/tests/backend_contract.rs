@@ -89,7 +89,7 @@ macro_rules! real {
                 odd: r20_eintr_storm r52_odd_fds shared_pipes_block_nobody an_opened_fifo_is_a_stream
                     a_terminal_is_read_and_written a_shared_listener_blocks_nobody a_reused_number_meets_no_old_op
                     a_borrowed_number_may_be_anything_next_time
-                    descriptors_are_closed_on_exec many_sockets_are_served;
+                    descriptors_are_closed_on_exec many_sockets_are_served ends_come_with_the_last_bytes;
             }
         }
     };

@@ -307,6 +307,66 @@ pub fn a_borrowed_number_may_be_anything_next_time<B: Backend>(subject: &Subject
     }
 }
 
+/// A connection over TCP: the end held by a thread of the test, and ours.
+fn connection<B: Backend>(rig: &mut Rig<B>) -> (TcpStream, Fd) {
+    let (listener, address) = rig.listener();
+    let theirs = TcpStream::connect(address.as_ip().unwrap()).unwrap();
+    theirs.set_nodelay(true).unwrap();
+    let raw = rig.run(RawOp::Accept { fd: listener.raw(), multishot: false });
+    assert!(raw >= 0, "accept answered {raw}");
+    (theirs, rig.backend().adopt(raw))
+}
+
+/// The end of a connection arrives with its last bytes, in one event, with a reader waiting or without: it is found,
+/// and so are bytes behind an urgent one. A kernel that takes a short receive for an empty socket has to tell.
+pub fn ends_come_with_the_last_bytes<B: Backend>(subject: &Subject<B>) {
+    for exchanges in 0..5 {
+        for waiting in [true, false] {
+            for urgent in [true, false] {
+                let mut rig = subject.rig();
+                let (mut theirs, ours) = connection(&mut rig);
+                let room = rig.room(64);
+                let op = RawOp::Recv { fd: ours.raw(), buf: room.slice() };
+                for _ in 0..exchanges {
+                    let waits = rig.start(op);
+                    settle(&mut rig);
+                    theirs.write_all(b"request").unwrap();
+                    assert_eq!(rig.finish(waits), 7);
+                    assert_eq!(rig.send(&ours, b"answer"), 6);
+                    theirs.read_exact(&mut [0; 6]).unwrap();
+                }
+                let early = waiting.then(|| rig.start(op));
+                settle(&mut rig);
+                theirs.write_all(b"last").unwrap();
+                if urgent {
+                    // SAFETY: the byte lives during the call.
+                    let sent = unsafe { libc::send(theirs.as_raw_fd(), b"!".as_ptr().cast(), 1, libc::MSG_OOB) };
+                    assert_eq!(sent, 1);
+                    theirs.write_all(b"words").unwrap();
+                }
+                theirs.shutdown(std::net::Shutdown::Write).unwrap();
+                if !waiting {
+                    // The event is taken in while nobody reads.
+                    rig.backend().wait(Some(Duration::from_millis(1))).unwrap();
+                }
+                let mut got = Vec::new();
+                let mut next = early.unwrap_or_else(|| rig.start(op));
+                loop {
+                    let count = rig.finish(next);
+                    assert!(count >= 0, "recv answered {count}");
+                    if count == 0 {
+                        break;
+                    }
+                    got.extend_from_slice(&rig.holds(room)[..count as usize]);
+                    next = rig.start(op);
+                }
+                let expected: &[u8] = if urgent { b"lastwords" } else { b"last" };
+                assert_eq!(got, expected, "{exchanges} exchanges, waiting {waiting}");
+            }
+        }
+    }
+}
+
 pub fn descriptors_are_closed_on_exec<B: Backend>(subject: &Subject<B>) {
     let mut rig = subject.rig();
     let how = super::READ_ONLY;

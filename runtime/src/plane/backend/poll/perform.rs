@@ -315,6 +315,16 @@ pub(super) fn kind_of(fd: RawDescriptor) -> Result<Kind, i32> {
     })
 }
 
+/// Whether it is a TCP socket.
+pub(super) fn is_tcp(fd: RawDescriptor) -> bool {
+    let mut protocol: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option's value and its length are live, and of the type the option has.
+    let res =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, (&raw mut protocol).cast(), &mut len) };
+    res == 0 && protocol == libc::IPPROTO_TCP
+}
+
 /// Makes an open file description that is nobody else's non-blocking. False when it was refused.
 pub(super) fn make_nonblocking(fd: RawDescriptor) -> bool {
     // SAFETY: the calls take no pointers.

@@ -2,7 +2,10 @@
 //!
 //! Ops on one descriptor wait in two queues, one that reads and one that writes, and end in the order they came.
 //! A queue is *ready* while a system call may succeed: from the start, until a call answers that it would wait,
-//! and again from the next event on. Events come by edges, so a queue that is ready is never waited for.
+//! and again from the next event on. Events come by edges, so a queue that is ready is never waited for. A TCP
+//! socket that gave fewer bytes than were asked for is empty, too, and need not be asked to know; but its end may
+//! have come together with those bytes, in the same edge, so that holds only while the poller tells ends apart and
+//! has told none ([`Drained`]).
 //!
 //! Books are kept by number, and a number may name another file once its owner let go. A descriptor made or adopted
 //! here is *owned*: its `Fd` tells [`Departures`] before it closes, from any thread, and the books are put right
@@ -87,6 +90,17 @@ impl Default for Queue {
     }
 }
 
+/// What a receive that fell short says of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Nothing yet; so many fell short. A connection of one request is not worth finding out.
+    Unknown { short: u8 },
+    /// That it is empty: it is a TCP socket, whose end the poller tells, and it has not ended.
+    Yes,
+    /// Nothing: its end has come, or it is no such socket.
+    No,
+}
+
 /// One descriptor.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -96,6 +110,7 @@ pub(super) struct Source {
     pub(super) no_nowait: bool,
     /// The poller's key for it, while it is registered.
     pub(super) key: Option<usize>,
+    pub(super) drained: Drained,
     /// It stands in the list of sources to try.
     pub(super) listed: bool,
     pub(super) reads: Queue,
@@ -111,6 +126,7 @@ impl Source {
             nonblocking,
             no_nowait,
             key: None,
+            drained: Drained::Unknown { short: 0 },
             listed: false,
             reads: Queue::default(),
             writes: Queue::default(),
@@ -144,6 +160,7 @@ impl Source {
         self.kind = Kind::Unknown;
         self.nonblocking = false;
         self.no_nowait = no_nowait;
+        self.drained = Drained::Unknown { short: 0 };
         self.reads.ready = true;
         self.writes.ready = true;
     }

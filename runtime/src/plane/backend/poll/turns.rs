@@ -7,7 +7,7 @@
 use crate::error::errno;
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::poll::perform::{self, Outcome};
-use crate::plane::backend::poll::source::{self, Kind, Side, Source};
+use crate::plane::backend::poll::source::{self, Drained, Kind, Side, Source};
 use crate::plane::backend::poll::{Done, Place, PollBackend};
 use crate::plane::backend::pool::job_for;
 use crate::plane::fd::RawDescriptor;
@@ -54,7 +54,16 @@ impl PollBackend {
             // SAFETY: the op is in its queue, so its terminal completion was not reaped, and its submitter vouched
             // for its operands until then.
             match unsafe { perform::attempt(nature, self.no_signal_flag, pending) } {
-                Outcome::Done(res) => self.end_first(source, side, res),
+                Outcome::Done(res) => {
+                    let asked = match pending.op {
+                        RawOp::Recv { buf, .. } => buf.len as i32,
+                        _ => 0,
+                    };
+                    self.end_first(source, side, res);
+                    if 0 < res && res < asked && self.is_drained(fd, source) {
+                        source.reads.ready = false;
+                    }
+                }
                 Outcome::More(res) => self.accepted(token, res),
                 Outcome::Part => {}
                 Outcome::NoNowait => source.no_nowait = true,
@@ -75,6 +84,20 @@ impl PollBackend {
                 }
             }
         }
+    }
+
+    /// Whether a socket that gave fewer bytes than were asked for has no more.
+    fn is_drained(&self, fd: RawDescriptor, source: &mut Source) -> bool {
+        if let (Drained::Unknown { short }, Some(key)) = (source.drained, source.key) {
+            source.drained = match short {
+                0 => Drained::Unknown { short: 1 },
+                // From now on: what came before may have brought the end already.
+                _ if perform::is_tcp(fd) && self.watcher.tell_end(fd, key) => Drained::Yes,
+                _ => Drained::No,
+            };
+            return false;
+        }
+        source.drained == Drained::Yes
     }
 
     fn end_first(&mut self, source: &mut Source, side: Side, res: i32) {
@@ -174,13 +197,18 @@ impl PollBackend {
 
     /// Makes the queues of descriptors with events ready, and tries them.
     pub(super) fn dispatch(&mut self) {
-        const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+        // Urgent bytes cut a receive short as an end does.
+        const ENDED: u32 = (libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+        const READABLE: u32 = ENDED | libc::EPOLLIN as u32;
         const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) as u32;
         let mut events = self.watcher.take_events();
         for libc::epoll_event { events, u64: key } in events.drain(..) {
             let key = key as usize;
             let fd = source::descriptor(key);
             let Some(source) = self.known(fd).filter(|source| source.key == Some(key)) else { continue };
+            if events & ENDED != 0 {
+                source.drained = Drained::No;
+            }
             source.reads.ready |= events & READABLE != 0;
             source.writes.ready |= events & WRITABLE != 0;
             if !source.is_idle() {

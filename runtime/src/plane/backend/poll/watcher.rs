@@ -67,6 +67,14 @@ impl Watcher {
         Ok(())
     }
 
+    /// Asks for a watched descriptor's end to be told apart, which `polling` has no word for.
+    pub(super) fn tell_end(&self, fd: RawDescriptor, key: usize) -> bool {
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event { events: events as u32, u64: key as u64 };
+        // SAFETY: the event lives during the call.
+        unsafe { libc::epoll_ctl(self.poller.as_raw_fd(), libc::EPOLL_CTL_MOD, fd, &mut event) == 0 }
+    }
+
     /// Stops watching a number, whatever it names by now.
     pub(super) fn unwatch(&self, fd: RawDescriptor) {
         if fd >= 0 {
