@@ -97,6 +97,10 @@ fn jobs_obey_rules_too() {
     assert_eq!(rig.run(RawOp::Job { cell }), 5);
     let cell = rig.operand(JobCell::new(|| std::panic::panic_any("a job may panic")));
     assert_eq!(rig.run(RawOp::Job { cell }), -errno::EIO);
+    // It is not on the loop's thread, as it would not be anywhere else.
+    let home = std::thread::current().id();
+    let cell = rig.operand(JobCell::new(move || i32::from(std::thread::current().id() == home)));
+    assert_eq!(rig.run(RawOp::Job { cell }), 0);
     // A job may use the world it runs in.
     let (a, b) = rig.pair();
     let control = rig.backend().control();

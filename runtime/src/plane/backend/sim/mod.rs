@@ -11,8 +11,9 @@
 //!
 //! The simulated host is alone: it has its loopback, and every other address is without a route (`ENETUNREACH`). It
 //! answers as Linux does otherwise; [`SimBackend::control`] makes it fail. A kind of op it lacks completes with
-//! `-ENOSYS`. Jobs run inside the flush that hands them over, one after another, so what they compute is in the
-//! program's order; what they ask of the real system is real.
+//! `-ENOSYS`. A job runs to its end inside the flush that hands it over, on a thread of its own as on a real kernel's
+//! workers, while the world stands still; so jobs happen in the program's order. One that waits for its own loop waits
+//! for ever, and what it asks of the real system is real.
 
 use std::any::Any;
 use std::fmt;
@@ -218,12 +219,17 @@ fn asks_hidden(caps: &Caps, op: &RawOp) -> bool {
     matches!(op, RawOp::Accept { multishot: true, .. }) && !caps.has(Feature::MultishotAccept)
 }
 
-/// Runs a job; one that panics is answered as an error, and the hook has reported it.
+/// Runs a job to its end; one that panics is answered as an error, and the hook has reported it.
+///
+/// It has a thread of its own, so that it finds no loop there, as on a worker of a real kernel.
 fn run(call: Box<dyn FnOnce() -> i32 + Send>) -> i32 {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        discard(panic);
-        -errno::EIO
-    })
+    match std::thread::Builder::new().name("wo-job".into()).spawn(call) {
+        Ok(job) => job.join().unwrap_or_else(|panic| {
+            discard(panic);
+            -errno::EIO
+        }),
+        Err(refusal) => -refusal.raw_os_error().unwrap_or(errno::EAGAIN),
+    }
 }
 
 /// Drops what a user's code left behind; its destructor may panic too, and that was reported by the hook.
