@@ -2,8 +2,10 @@
 
 use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use wo_runtime::error::{IoResult, OpKind};
@@ -255,16 +257,11 @@ impl<B: Backend> Arm<B> {
 
     /// A port nobody holds, and nobody is given who asks for any: tests run side by side.
     pub fn port(&mut self) -> u16 {
-        static NEXT: AtomicU16 = AtomicU16::new(0);
-        const FIRST: u16 = 10_000;
-        const COUNT: u16 = 20_000;
         loop {
-            let start = (std::process::id() * 331 % u32::from(COUNT)) as u16;
-            let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
-            let port = FIRST + (start + step) % COUNT;
+            let port = next_port();
             let free = [SocketKind::Stream, SocketKind::Datagram].into_iter().all(|kind| {
                 let probe = self.rig.backend().socket(socket2::Domain::IPV6, kind).unwrap();
-                self.rig.backend().bind(&probe, &ip(&format!("[::]:{port}"))).is_ok()
+                self.rig.backend().bind(&probe, &at("::", port)).is_ok()
             });
             if free {
                 return port;
@@ -418,6 +415,34 @@ pub type OperandPath = wo_runtime::plane::backend::operand::Path;
 
 pub fn ip(text: &str) -> SocketAddress {
     SocketAddress::from(text.parse::<SocketAddr>().unwrap())
+}
+
+/// The next port of this process's own, below those the system gives out. Other processes that run these tests are
+/// kept off by a name of the abstract namespace per block of ports, which goes with the process.
+fn next_port() -> u16 {
+    const FIRST: u16 = 10_000;
+    const BLOCK: u16 = 100;
+    const BLOCKS: u16 = 220;
+    static OWN: Mutex<(Vec<(u16, UnixListener)>, usize)> = Mutex::new((Vec::new(), 0));
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (blocks, used) = &mut *own;
+    if *used == blocks.len() * usize::from(BLOCK) {
+        let claimed = (0..BLOCKS).find_map(|block| {
+            let name = format!("wo-against-linux-ports-{block}");
+            let name = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+            Some((block, UnixListener::bind_addr(&name).ok()?))
+        });
+        match claimed {
+            Some(block) => blocks.push(block),
+            // All are taken: begin again with the oldest of our own, whose sockets are long closed.
+            None if !blocks.is_empty() => *used = 0,
+            None => panic!("other runs of these tests hold every port set aside for them"),
+        }
+    }
+    let (block, _) = blocks[*used / usize::from(BLOCK)];
+    let port = FIRST + block * BLOCK + (*used % usize::from(BLOCK)) as u16;
+    *used += 1;
+    port
 }
 
 /// A host's address with this port.

@@ -30,6 +30,28 @@ fn tcp_ends<B: Backend>(arm: &mut Arm<B>) {
     }
 }
 
+/// Data for an end that has shut both halves resets the connection.
+fn sending_to_a_deaf_end<B: Backend>(arm: &mut Arm<B>) {
+    let (client, server, _listener) = arm.tcp();
+    arm.send("before", &server, b"before");
+    arm.poll("it came", &client, Readiness::READABLE);
+    arm.shutdown("shut both halves", &client, Half::Both);
+    arm.recv("what came before", &client, 16);
+    arm.recv("then the end", &client, 16);
+    arm.send("after", &server, b"after");
+    arm.await_trouble("reset", &server);
+    arm.recv("at the deaf end", &client, 16);
+    arm.recv("and again", &client, 16);
+    arm.recv("at the other", &server, 16);
+    arm.send("once more", &server, b"x");
+    arm.get(&client, SocketOptionName::Error);
+}
+
+#[test]
+fn sending_to_a_deaf_end_of_tcp() {
+    on_every_kernel!(sending_to_a_deaf_end);
+}
+
 #[test]
 fn ends_of_tcp() {
     on_every_kernel!(tcp_ends);
