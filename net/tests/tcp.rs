@@ -5,7 +5,7 @@ mod common;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use common::{FOREVER, numbered, on_every_backend, read_to_end, tcp_pair};
+use common::{FOREVER, has_ipv6, numbered, on_every_backend, on_the_simulated_backend, read_to_end, tcp_pair};
 use wo_net::{ListenOptions, TcpListener, TcpStream};
 use wo_runtime::error::errno;
 use wo_runtime::fiber;
@@ -226,6 +226,9 @@ fn nodelay_can_be_left_off() {
 #[test]
 fn the_unspecified_v6_address_takes_v4_unless_told_otherwise() {
     on_every_backend(|| async {
+        if !has_ipv6().await {
+            return Ok(());
+        }
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).await?;
         let client = TcpStream::connect((Ipv4Addr::LOCALHOST, both.local_addr().port())).await?;
         let (_server, peer) = both.accept().await?;
@@ -265,6 +268,48 @@ fn a_dropped_listener_frees_its_address_and_what_it_held() {
         drop(first);
         Ok(())
     });
+}
+
+#[test]
+fn a_dead_first_address_costs_the_stagger_and_no_more() {
+    // In virtual time the stagger is exact.
+    on_the_simulated_backend(|| async {
+        let deaf =
+            TcpListener::bind_with("127.0.0.1:0", ListenOptions { backlog: 0, ..ListenOptions::default() }).await?;
+        let mut queued = Vec::new();
+        while let Some(stream) = TcpStream::connect_by(deaf.local_addr(), Duration::from_secs(1)).await? {
+            queued.push(stream);
+        }
+        let live = TcpListener::bind("127.0.0.1:0").await?;
+        let gone = TcpListener::bind("127.0.0.1:0").await?.local_addr();
+
+        for (addresses, staggers) in [
+            (vec![live.local_addr(), deaf.local_addr()], 0),
+            (vec![deaf.local_addr(), live.local_addr()], 1),
+            (vec![deaf.local_addr(), deaf.local_addr(), live.local_addr()], 2),
+            // One that fails makes room at once.
+            (vec![gone, gone, live.local_addr()], 0),
+        ] {
+            let start = fiber::now();
+            let stream = TcpStream::connect(&addresses[..]).await?;
+            assert_eq!(stream.peer_addr(), live.local_addr());
+            let took = fiber::now() - start;
+            let least = Duration::from_millis(250) * staggers;
+            assert!(took >= least && took < least + Duration::from_millis(100), "{took:?} for {addresses:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn handles_may_go_to_other_threads() {
+    fn may_go<T: Send + Sync>() {}
+    may_go::<TcpStream>();
+    may_go::<TcpListener>();
+    may_go::<wo_net::UdpSocket>();
+    may_go::<wo_net::UnixStream>();
+    may_go::<wo_net::UnixListener>();
+    may_go::<wo_net::UnixDatagram>();
 }
 
 #[test]

@@ -3,9 +3,10 @@
 mod common;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use common::{FOREVER, Folder, numbered, on_every_backend, on_the_hosts_backends};
-use wo_net::{SocketAddress, UnixDatagram, UnixListener, UnixStream};
+use wo_net::{ListenOptions, SocketAddress, UnixDatagram, UnixListener, UnixStream};
 use wo_runtime::error::errno;
 use wo_runtime::fiber;
 
@@ -32,7 +33,7 @@ fn streams_and_their_peers() {
         assert_eq!(all, sent);
         assert_eq!(server.read(&mut all).await?, 0);
         writer.join().await.unwrap()?;
-        assert!(listener.accept_by(std::time::Duration::from_millis(1)).await?.is_none());
+        assert!(listener.accept_by(Duration::from_millis(1)).await?.is_none());
         Ok(())
     });
 }
@@ -90,6 +91,29 @@ fn a_live_socket_is_left_alone() {
         assert_eq!(refused.errno(), errno::EADDRINUSE, "{refused}");
         UnixDatagram::unbound()?.write_to(b"alive", folder.path("datagrams")).await?;
         assert_eq!(datagrams.recv(Vec::with_capacity(8)).await.1, b"alive");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_full_backlog_makes_clients_wait_and_is_no_left_over() {
+    on_every_backend(|| async {
+        let folder = Folder::new();
+        let path = folder.path("socket");
+        let listener = UnixListener::bind_with(&path, ListenOptions { backlog: 2, ..ListenOptions::default() }).await?;
+        let mut queued = Vec::new();
+        while let Some(stream) = UnixStream::connect_by(&path, Duration::from_millis(100)).await? {
+            queued.push(stream);
+        }
+        assert!(!queued.is_empty());
+        let refused = UnixListener::bind(&path).await.unwrap_err();
+        assert_eq!(refused.errno(), errno::EADDRINUSE, "{refused}");
+        let waiting = fiber::spawn(move || async move { UnixStream::connect(&path).await });
+        fiber::yield_now().await?;
+        for _ in queued {
+            listener.accept().await?;
+        }
+        waiting.join().await.unwrap()?;
         Ok(())
     });
 }

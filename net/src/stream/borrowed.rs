@@ -65,6 +65,25 @@ impl<F: Family> Stream<F> {
 
     /// As [`read_exact`](Stream::read_exact), with a deadline: none when not everything has come by then, and what has
     /// come stays readable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_net::UnixStream;
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let (here, there) = UnixStream::pair()?;
+    ///     here.write_all(b"ten bytes.").await?;
+    ///     let mut block = [0; 64];
+    ///     assert_eq!(there.read_exact_by(&mut block, Duration::from_millis(5)).await?, None);
+    ///     assert_eq!(there.read(&mut block).await?, 10, "they are still there");
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_exact_by(
         &self,
         buf: &mut [u8],
@@ -125,6 +144,27 @@ impl<F: Family> Stream<F> {
     }
 
     /// As [`write_all`](Stream::write_all), with a deadline, and says how far it got by then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_net::{UnixStream, Written};
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let (here, there) = UnixStream::pair()?;
+    ///     let much = vec![0; 16 << 20];
+    ///     match here.write_all_by(&much, Duration::from_millis(5)).await? {
+    ///         Written::All => {}
+    ///         Written::Nothing => println!("try again later"),
+    ///         Written::Torn(sent) => println!("the peer has {sent} bytes; go on from there, or close"),
+    ///     }
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_all_by(
         &self,
         buf: &[u8],

@@ -26,6 +26,25 @@ impl<F: Family> Stream<F> {
     ///
     /// ECONNRESET when the peer broke the connection, and EINVAL for a buffer without room, for which 0 would look
     /// like the end of file. ECANCELED when the fiber was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_net::UnixStream;
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let (here, there) = UnixStream::pair()?;
+    ///     here.send_all("hello").await.0?;
+    ///     let buf = Vec::with_capacity(4096);
+    ///     let (received, buf) = there.recv(buf).await;
+    ///     assert_eq!(received?, 5);
+    ///     assert_eq!(buf, b"hello");
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
         Call::new(async move {
             let (result, buf) = self.recv_until(buf, None).await;
@@ -59,6 +78,25 @@ impl<F: Family> Stream<F> {
     /// # Errors
     ///
     /// ENODATA (of kind `UnexpectedEof`) when the stream ends before; else as [`recv`](Stream::recv).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_net::UnixStream;
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::plane::buf::Slice;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let (here, there) = UnixStream::pair()?;
+    ///     here.send_all("headbody").await.0?;
+    ///     let (received, head) = there.recv_exact(Slice::new(Vec::with_capacity(100), 0..4)).await;
+    ///     received?;
+    ///     assert_eq!(head.into_inner(), b"head");
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv_exact<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
         Call::new(async move {
             let (result, buf) = self.recv_exact_until(buf, None).await;
@@ -130,6 +168,24 @@ impl<F: Family> Stream<F> {
     /// # Errors
     ///
     /// As [`send`](Stream::send); the error says after how many bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_net::UnixStream;
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let (here, there) = UnixStream::pair()?;
+    ///     let (sent, buf) = here.send_all(vec![7; 1000]).await;
+    ///     sent?;
+    ///     assert_eq!(buf.len(), 1000, "the buffer comes back");
+    ///     there.read_exact(&mut [0; 1000]).await?;
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn send_all<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
         Call::new(async move {
             let (result, buf) = self.send_all_until(buf, None).await;

@@ -37,6 +37,26 @@ impl Stream<Inet> {
     /// ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT and others, with the address; when several were tried, the first one's
     /// error, telling the others'. EINVAL for text that is no address, an error without errno for a name that cannot
     /// be looked up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_net::{TcpListener, TcpStream};
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let gone = TcpListener::bind("127.0.0.1:0").await?.local_addr();
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let stream = TcpStream::connect([gone, listener.local_addr()]).await?;
+    ///     assert_eq!(stream.peer_addr(), listener.local_addr());
+    ///
+    ///     let error = TcpStream::connect("localhost").await.unwrap_err();
+    ///     assert!(error.to_string().contains("the port is missing"));
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn connect<A: ToAddrs>(addr: A) -> Call<impl Future<Output = IoResult<Stream<Inet>>> + use<A>> {
         let target = addr.target();
         Call::new(async move { connect_first(target?).await })

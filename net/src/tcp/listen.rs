@@ -24,7 +24,7 @@ impl Listener<Inet> {
     /// EADDRINUSE, EADDRNOTAVAIL, EACCES for a port that is the system's, each with the address and the remedy;
     /// EINVAL for text that is no address.
     pub fn bind<A: ToAddrs>(addr: A) -> Call<impl Future<Output = IoResult<Listener<Inet>>> + use<A>> {
-        Listener::bind_with(addr, ListenOptions::default())
+        Listener::<Inet>::bind_with(addr, ListenOptions::default())
     }
 
     /// Listens on `addr`, as `options` say.
@@ -32,6 +32,23 @@ impl Listener<Inet> {
     /// # Errors
     ///
     /// As [`bind`](Listener::bind).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_net::{ListenOptions, TcpListener};
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
+    ///     let first = TcpListener::bind_with("127.0.0.1:0", shared).await?;
+    ///     let second = TcpListener::bind_with(first.local_addr(), shared).await?;
+    ///     assert_eq!(first.local_addr(), second.local_addr());
+    ///     Ok::<_, IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bind_with<A: ToAddrs>(
         addr: A,
         options: ListenOptions,

@@ -23,12 +23,23 @@ impl Listener<Unix> {
     /// EADDRINUSE when the path is taken, saying by what; ENOENT when its directory does not exist, EACCES when it is
     /// not writable; ENAMETOOLONG for a path over 107 bytes.
     pub fn bind<A: ToUnixAddr>(path: A) -> Call<impl Future<Output = IoResult<Listener<Unix>>> + use<A>> {
+        Listener::<Unix>::bind_with(path, ListenOptions::default())
+    }
+
+    /// As [`bind`](Listener::bind), with a backlog of its own; the other options are TCP's and mean nothing here.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Listener::bind).
+    pub fn bind_with<A: ToUnixAddr>(
+        path: A,
+        options: ListenOptions,
+    ) -> Call<impl Future<Output = IoResult<Listener<Unix>>> + use<A>> {
         let address = path.unix_address();
         Call::new(async move {
             let address = address?;
             let fd = bind(&address, SocketKind::Stream).await?;
-            let backlog = ListenOptions::default().backlog;
-            Listener::over(fd, backlog).map_err(|error| explain::bind(error, &address))
+            Listener::over(fd, options.backlog).map_err(|error| explain::bind(error, &address))
         })
     }
 }

@@ -15,7 +15,9 @@ use wo_runtime::plane::backend::{BackendKind, Selection};
 use wo_runtime::shard::Builder;
 
 /// Long enough that only what hangs meets it.
-pub const FOREVER: Duration = Duration::from_secs(30);
+pub const FOREVER: Duration = Duration::from_secs(20);
+/// How long a body may take before it is taken for hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const KERNELS: [Selection; 3] = [Selection::Uring, Selection::Epoll, Selection::Sim];
 
@@ -37,6 +39,15 @@ where
     on(&KERNELS[..2], body);
 }
 
+/// The same for what needs virtual time.
+pub fn on_the_simulated_backend<B, F>(body: B)
+where
+    B: Fn() -> F,
+    F: Future<Output = IoResult<()>> + 'static,
+{
+    on(&KERNELS[2..], body);
+}
+
 fn on<B, F>(kernels: &[Selection], body: B)
 where
     B: Fn() -> F,
@@ -45,8 +56,24 @@ where
     let asked: Option<Selection> = std::env::var("WO_IO").ok().map(|word| word.parse().expect("WO_IO"));
     for selection in kernels.iter().filter(|kernel| asked.is_none_or(|asked| asked == **kernel)) {
         eprintln!("on {selection}");
-        Builder::new().io(*selection).run(&body).unwrap().unwrap();
+        let body = body();
+        Builder::new().io(*selection).run(move || ended_in_time(body)).unwrap().unwrap();
     }
+}
+
+async fn ended_in_time(body: impl Future<Output = IoResult<()>>) -> IoResult<()> {
+    let mut body = pin!(body);
+    let mut patience = pin!(fiber::sleep(PATIENCE));
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = body.as_mut().poll(cx) {
+            return Poll::Ready(ended);
+        }
+        if let Poll::Ready(Ok(())) = patience.as_mut().poll(cx) {
+            panic!("it hangs");
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Whether the kernel under this shard is the simulated one.
@@ -72,6 +99,17 @@ pub async fn tcp_pair() -> IoResult<(TcpStream, TcpStream)> {
     let (server, peer) = listener.accept().await?;
     assert_eq!(peer, client.local_addr()?);
     Ok((client, server))
+}
+
+/// Whether the host has IPv6 at all; some containers have not.
+pub async fn has_ipv6() -> bool {
+    match TcpListener::bind("[::1]:0").await {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("left out, there is no IPv6 here: {error}");
+            false
+        }
+    }
 }
 
 /// Bytes that tell where they stand.
