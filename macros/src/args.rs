@@ -36,36 +36,43 @@ impl Parse for FiberArgs {
     }
 }
 
-/// The arguments of `#[wo::main]`, each as the field of the runtime's options that it sets.
+/// The arguments of `#[wo::main]`, each as the expression its value becomes.
 #[derive(Debug, Default)]
 pub struct MainArgs {
-    fields: Vec<TokenStream>,
+    shards: Option<TokenStream>,
+    reductions: Option<TokenStream>,
+    io: Option<TokenStream>,
+    seed: Option<TokenStream>,
 }
 
 impl Parse for MainArgs {
     fn parse(input: ParseStream) -> Result<MainArgs> {
         let mut args = MainArgs::default();
         each(input, |argument| {
-            let name = &argument.name;
-            let value = match name.to_string().as_str() {
-                "shards" => argument.number::<usize>(1)?.into_token_stream(),
-                "reductions" => argument.number::<u32>(1)?.into_token_stream(),
-                "seed" => argument.number::<u64>(0)?.into_token_stream(),
-                "io" => argument.selection()?,
+            match argument.name.to_string().as_str() {
+                "shards" => args.shards = Some(argument.number::<usize>(1)?),
+                "reductions" => args.reductions = Some(argument.number::<u32>(1)?),
+                "io" => args.io = Some(argument.selection()?),
+                "seed" => args.seed = Some(argument.number::<u64>(0)?),
                 _ => return Err(argument.unknown("#[wo::main]", "`shards`, `reductions`, `io` and `seed`")),
-            };
-            args.fields.push(quote! { #name: ::core::option::Option::Some(#value) });
+            }
             Ok(())
         })?;
         Ok(args)
     }
 }
 
+/// The runtime's options that they set; the others are left open.
 impl ToTokens for MainArgs {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let fields = &self.fields;
+        let option = |value: &Option<TokenStream>| match value {
+            Some(value) => quote! { ::core::option::Option::Some(#value) },
+            None => quote! { ::core::option::Option::None },
+        };
+        let (shards, reductions) = (option(&self.shards), option(&self.reductions));
+        let (io, seed) = (option(&self.io), option(&self.seed));
         tokens.extend(quote! {
-            ::wo::__rt::MainOptions { #(#fields,)* ..::core::default::Default::default() }
+            ::wo::__rt::MainOptions { shards: #shards, reductions: #reductions, io: #io, seed: #seed }
         });
     }
 }
@@ -124,7 +131,7 @@ impl Argument {
     }
 
     /// The value as a whole number from `least` up to what an `N` holds.
-    fn number<N: FromStr + ToTokens + Display + PartialOrd>(&self, least: N) -> Result<N>
+    fn number<N: FromStr + ToTokens + Display + PartialOrd>(&self, least: N) -> Result<TokenStream>
     where
         N::Err: Display,
     {
@@ -136,7 +143,7 @@ impl Argument {
             return Err(Error::new_spanned(number, format!("expected {wanted}, without a suffix")));
         }
         match number.base10_parse::<N>() {
-            Ok(value) if value >= least => Ok(value),
+            Ok(value) if value >= least => Ok(value.into_token_stream()),
             Ok(value) => {
                 Err(Error::new_spanned(number, format!("`{}` cannot be {value}: expected {wanted}", self.name)))
             }

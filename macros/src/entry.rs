@@ -6,19 +6,30 @@ use syn::spanned::Spanned;
 use syn::{Error, Result, ReturnType};
 
 use crate::args::MainArgs;
-use crate::body::{async_block, output_type};
+use crate::body::{allowed, async_block};
 use crate::function::{Function, Refusals, refused};
 use crate::rewrite;
 use crate::spans::generated_at;
 
-/// Expands the attribute with `args` over `item`.
+/// Expands the attribute with `args` over `item`. A `main` that is refused is replaced by an empty one: one complaint
+/// is enough.
 pub fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
-    let main = Function::under("main", item.clone()).and_then(|function| {
-        check(&function)?;
-        let args = syn::parse2(args)?;
-        main(&args, function)
-    });
-    main.unwrap_or_else(|error| refused(&error, item))
+    let function = match Function::under("main", item.clone()) {
+        Ok(function) => function,
+        Err(error) => return refused(&error, item),
+    };
+    let is_main = function.sig.ident == "main" && function.sig.receiver().is_none();
+    let main = check(&function).and_then(|()| main(&syn::parse2(args)?, function));
+    main.unwrap_or_else(|error| {
+        refused(
+            &error,
+            if is_main {
+                quote! { fn main() {} }
+            } else {
+                item
+            },
+        )
+    })
 }
 
 fn check(function: &Function) -> Result<()> {
@@ -46,26 +57,22 @@ fn main(args: &MainArgs, function: Function) -> Result<TokenStream> {
         return Err(Error::new_spanned(sig, "`main` needs a body"));
     };
     rewrite::body(&mut body, None);
-    let checked = termination_check(&sig.output);
-    let future = async_block(&sig.output, &TokenStream::new(), &body);
+    let future = async_block(&sig.output, &TokenStream::new(), body);
+    // Where the value cannot be a program's, the compiler complains about its type.
+    let place = match &sig.output {
+        ReturnType::Default => sig.paren_token.span.close(),
+        ReturnType::Type(_, output) => output.span(),
+    };
+    let run = quote_spanned! {generated_at(place)=>
+        ::wo::__rt::run_main(#args, || ::wo::__rt::Call::new(#future))
+    };
     sig.output = ReturnType::Default;
+    let allowed = allowed();
     Ok(quote! {
         #(#attrs)*
-        #[allow(clippy::await_holding_lock, clippy::await_holding_refcell_ref)]
+        #allowed
         #vis #sig -> ::std::process::ExitCode {
-            #checked
-            ::wo::__rt::run_main(#args, || ::wo::__rt::Call::new(#future))
+            #run
         }
-    })
-}
-
-/// Makes the compiler complain at the user's type, and not somewhere in the expansion, where `main` cannot return it.
-fn termination_check(output: &ReturnType) -> Option<TokenStream> {
-    let ReturnType::Type(_, output_written) = output else {
-        return None;
-    };
-    let output = output_type(output);
-    Some(quote_spanned! {generated_at(output_written.span())=>
-        let _ = <#output as ::std::process::Termination>::report;
     })
 }

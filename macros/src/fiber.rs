@@ -1,34 +1,51 @@
 //! `#[wo::fiber]`: `fn f(..) -> R { .. }` becomes `fn f(..) -> Call<impl Future<Output = R>> { .. }`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, Pat, PatIdent, Result, ReturnType};
+use syn::{Error, FnArg, Ident, Pat, PatIdent, Result, ReturnType, Token};
 
 use crate::args::FiberArgs;
-use crate::body::{async_block, output_type};
+use crate::body::{allowed, async_block, output_type};
 use crate::function::{Function, Refusals, refused};
 use crate::names;
 use crate::rewrite;
 use crate::spans::generated_at;
 
-/// Expands the attribute with `args` over `item`.
+/// Expands the attribute with `args` over `item`. A function that could be one but for its name or the attribute's
+/// arguments becomes one all the same, so that its callers are not blamed, too.
 pub fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
-    let fiber = Function::under("fiber", item.clone()).and_then(|function| {
+    let function = Function::under("fiber", item.clone()).and_then(|function| {
         check(&function)?;
-        let args = syn::parse2(args)?;
-        Ok(fiber(&args, function))
+        Ok(function)
     });
-    fiber.unwrap_or_else(|error| refused(&error, item))
+    let function = match function {
+        Ok(function) => function,
+        Err(error) => return refused(&error, item),
+    };
+    let mut refusals = check_name(&function.sig.ident);
+    let args = syn::parse2(args).unwrap_or_else(|error| {
+        refusals.combine(error);
+        FiberArgs::default()
+    });
+    let fiber = fiber(&args, function);
+    match refusals.into_result() {
+        Ok(()) => fiber,
+        Err(error) => refused(&error, fiber),
+    }
 }
 
 fn check(function: &Function) -> Result<()> {
     function.check()?;
     let name = &function.sig.ident;
-    let mut refusals = Refusals::default();
     if name == "main" {
-        refusals.add(name, "the program's main function takes `#[wo::main]`");
+        return Err(Error::new_spanned(name, "the program's main function takes `#[wo::main]`"));
     }
+    Ok(())
+}
+
+fn check_name(name: &Ident) -> Refusals {
+    let mut refusals = Refusals::default();
     if names::passes_by(name) {
         refusals.add(
             name,
@@ -41,7 +58,7 @@ fn check(function: &Function) -> Result<()> {
     if names::is_constructor(name) {
         refusals.add(name, "a name with a capital letter is taken for a constructor, which is never waited for");
     }
-    refusals.into_result()
+    refusals
 }
 
 fn fiber(args: &FiberArgs, function: Function) -> TokenStream {
@@ -49,8 +66,8 @@ fn fiber(args: &FiberArgs, function: Function) -> TokenStream {
     let opening = take_parameters(sig.inputs.iter_mut());
     let body = body.map(|mut body| {
         rewrite::body(&mut body, Some(&sig.ident));
-        let future = async_block(&sig.output, &opening, &body);
         let place = generated_at(body.brace_token.span.open());
+        let future = async_block(&sig.output, &opening, body);
         let future = if args.boxed {
             quote_spanned! {place=> ::std::boxed::Box::pin(#future) }
         } else {
@@ -59,24 +76,27 @@ fn fiber(args: &FiberArgs, function: Function) -> TokenStream {
         quote_spanned! {place=> { ::wo::__rt::Call::new(#future) } }
     });
     let end = if body.is_none() { Some(quote! { ; }) } else { None };
-    sig.output = call_of(&sig.output);
+    sig.output = call_of(&sig.output, sig.paren_token.span.close());
+    let allowed = allowed();
     quote! {
         #(#attrs)*
-        // A guard may live across any call, and nearly none of them parks.
-        #[allow(clippy::await_holding_lock, clippy::await_holding_refcell_ref)]
+        #allowed
         #vis #sig #body #end
     }
 }
 
-/// `-> Call<impl Future<Output = R>>` for the `-> R` of the user.
-fn call_of(output: &ReturnType) -> ReturnType {
+/// `-> Call<impl Future<Output = R>>` for the `-> R` of the user; `end` is where the parameters end. The tokens stand
+/// with the user's, so that the signature as a whole does; but `impl` is ours, and of our edition, in which it captures
+/// every lifetime there is.
+fn call_of(output: &ReturnType, end: Span) -> ReturnType {
     let place = match output {
-        ReturnType::Default => proc_macro2::Span::call_site(),
+        ReturnType::Default => end,
         ReturnType::Type(_, output) => output.span(),
     };
     let output = output_type(output);
-    syn::parse_quote_spanned! {generated_at(place)=>
-        -> ::wo::__rt::Call<impl ::core::future::Future<Output = #output>>
+    let capturing = Token![impl](generated_at(place));
+    syn::parse_quote_spanned! {place=>
+        -> ::wo::__rt::Call<#capturing ::core::future::Future<Output = #output>>
     }
 }
 

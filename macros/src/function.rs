@@ -109,8 +109,8 @@ fn head(item: &Item) -> TokenStream {
     }
 }
 
-/// What an attribute gives when it refuses its function: the reasons, and the function as it was, so that the rest of
-/// the program is not told that the function is missing.
+/// What an attribute gives when it refuses its function: the reasons, and a function nevertheless, as it was or as it
+/// would be, so that the rest of the program is not told that it is missing.
 pub fn refused(error: &Error, item: TokenStream) -> TokenStream {
     let reasons = error.to_compile_error();
     quote! { #reasons #item }

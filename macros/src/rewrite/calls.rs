@@ -13,7 +13,6 @@ use syn::{Attribute, Expr, ExprAwait, ExprCall, ExprMethodCall, Ident, parse_quo
 
 use super::{Rewriter, closures};
 use crate::names;
-use crate::spans::generated_at;
 
 /// How to settle a call: where it ends, the attributes in front of it, which belong in front of the whole, and whether
 /// it may be recursive, as it carries the name of the function it stands in. The future of a recursive call is boxed.
@@ -24,9 +23,10 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    /// Puts `.__wo_settle().await` behind `call`.
+    /// Puts `.__wo_settle().await` behind `call`. It claims to stand where the call ends, so that messages and lints
+    /// show the whole as what the user wrote.
     pub(super) fn apply(self, call: &mut Expr) {
-        let span = generated_at(self.end);
+        let span = self.end;
         let method = if self.recursive { "__wo_settle_boxed" } else { "__wo_settle" };
         let settle = ExprMethodCall {
             attrs: Vec::new(),

@@ -1,0 +1,4 @@
+//! The wrong attribute on `main`.
+
+#[wo::fiber]
+fn main() {}

@@ -1,0 +1,2 @@
+#[wo::main(io = "kqueue")]
+fn main() {}

@@ -1,0 +1,2 @@
+#[wo::main(shards = 1, shards = 2)]
+fn main() {}

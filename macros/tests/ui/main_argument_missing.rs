@@ -1,0 +1,2 @@
+#[wo::main(shards, io)]
+fn main() {}

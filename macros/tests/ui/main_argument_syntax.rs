@@ -1,0 +1,2 @@
+#[wo::main(shards: 4)]
+fn main() {}

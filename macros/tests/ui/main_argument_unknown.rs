@@ -1,0 +1,2 @@
+#[wo::main(speed = 3)]
+fn main() {}

@@ -1,0 +1,2 @@
+#[wo::main(shards = 0, reductions = 0)]
+fn main() {}

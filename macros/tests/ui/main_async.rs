@@ -1,0 +1,2 @@
+#[wo::main]
+async fn main() {}

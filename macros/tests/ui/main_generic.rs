@@ -1,0 +1,2 @@
+#[wo::main]
+fn main<T>() {}

@@ -1,0 +1,4 @@
+#[wo::main]
+struct Program;
+
+fn main() {}
