@@ -16,17 +16,17 @@ const EVERY_KERNEL: [Selection; 3] = [Selection::Uring, Selection::Epoll, Select
 /// Reductions of one turn, as by default.
 const BUDGET: u32 = 4000;
 
-/// A directory that goes with its value.
+/// A directory of a test's own.
+#[derive(Clone)]
 pub struct Scratch {
     path: PathBuf,
-    real: bool,
 }
 
 impl Scratch {
-    fn new(real: bool) -> Scratch {
+    fn new() -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("wo-files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Scratch { path: std::env::temp_dir().join(name), real }
+        Scratch { path: std::env::temp_dir().join(name) }
     }
 
     pub fn dir(&self) -> &Path {
@@ -43,18 +43,21 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+/// Takes the directory away again, also when the test fails.
+struct Removal(Scratch);
+
+impl Drop for Removal {
     fn drop(&mut self) {
-        if self.real {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
+        // A simulated world took its own along.
+        let _ = std::fs::remove_dir_all(self.0.dir());
     }
 }
 
 fn on<F: Future<Output = IoResult<()>> + 'static>(kernels: &[Selection], budget: u32, body: impl Fn(Scratch) -> F) {
     for &selection in kernels {
         eprintln!("on {selection}");
-        let scratch = Scratch::new(selection != Selection::Sim);
+        let scratch = Scratch::new();
+        let _removal = Removal(scratch.clone());
         let ran = Builder::new().io(selection).reductions(budget).run(|| {
             let dir = scratch.path.clone();
             let test = body(scratch);

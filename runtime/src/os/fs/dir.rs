@@ -48,13 +48,18 @@ impl DirEntry {
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// for entry in wo_runtime::os::fs::read_dir("/etc").await? {
-///     println!("{} is a {:?}", entry.path().display(), entry.kind());
-/// }
-/// # Ok(())
-/// # }
+/// ```
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// use wo_runtime::os::fs;
+///
+/// fs::create_dir_all("/tmp/tree/branch").await?;
+/// fs::write("/tmp/tree/a leaf", "green").await?;
+/// let entries = fs::read_dir("/tmp/tree").await?;
+/// let names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();
+/// assert_eq!(names, ["a leaf", "branch"]);
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn read_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Vec<DirEntry>>>> {
     Call::new(async move {

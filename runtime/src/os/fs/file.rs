@@ -37,19 +37,20 @@ const OFFSETS_END: u64 = 1 << 63;
 ///
 /// # Examples
 ///
-/// ```no_run
+/// ```
 /// use wo_runtime::os::fs::File;
 ///
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// let file = File::create("greeting").await?;
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// let file = File::create("/tmp/greeting").await?;
 /// file.write_all(b"hello, world").await?;
 /// file.sync_all().await?;
 ///
-/// let file = File::open("greeting").await?;
+/// let file = File::open("/tmp/greeting").await?;
 /// let (count, buf) = file.read_at(Vec::with_capacity(5), 7).await;
 /// assert_eq!((count?, &buf[..]), (5, &b"world"[..]));
-/// # Ok(())
-/// # }
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 #[derive(Clone)]
 pub struct File(Arc<Shared>);

@@ -13,6 +13,12 @@
 //!     let text = fs::read_to_string(path).await?;
 //!     Ok(text.split_whitespace().count())
 //! }
+//! # use wo_runtime::{plane::backend::Selection, shard::Builder};
+//! # Builder::new().io(Selection::Sim).run(|| async {
+//! #     fs::write("/tmp/words", "three short words").await?;
+//! #     assert_eq!(count_words("/tmp/words").await?, 3);
+//! #     Ok::<_, wo_runtime::error::IoError>(())
+//! # }).unwrap().unwrap();
 //! ```
 
 mod dir;

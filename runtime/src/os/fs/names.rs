@@ -17,12 +17,14 @@ use crate::plane::ops::{Rename, Stat, Unlink};
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// let file = wo_runtime::os::fs::metadata("/etc/hostname").await?;
-/// println!("{} bytes, mode {:o}", file.len(), file.mode());
-/// # Ok(())
-/// # }
+/// ```
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// wo_runtime::os::fs::write("/tmp/name", "wo").await?;
+/// let file = wo_runtime::os::fs::metadata("/tmp/name").await?;
+/// assert!((file.is_file(), file.len()) == (true, 2));
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn metadata<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Metadata>>> {
     Call::new(async move { stat(path.as_ref(), true).await })
@@ -63,7 +65,7 @@ pub fn exists<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<boo
 ///
 /// # Examples
 ///
-/// ```no_run
+/// ```
 /// use wo_runtime::os::fs;
 ///
 /// /// Replaces a file so that a crash leaves the old one or the new one, whole.
@@ -75,6 +77,13 @@ pub fn exists<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<boo
 ///     fs::rename(&new, &old).await?;
 ///     fs::sync_dir(dir).await
 /// }
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// #     replace("/tmp", "state", b"one").await?;
+/// #     replace("/tmp", "state", b"two").await?;
+/// #     assert_eq!(fs::read("/tmp/state").await?, b"two");
+/// #     Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {

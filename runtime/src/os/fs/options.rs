@@ -13,14 +13,17 @@ use crate::plane::ops::Open;
 ///
 /// # Examples
 ///
-/// ```no_run
+/// ```
 /// use wo_runtime::os::fs::OpenOptions;
 ///
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// let log = OpenOptions::new().append(true).create(true).open("server.log").await?;
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// let log = OpenOptions::new().append(true).create(true).open("/tmp/server.log").await?;
 /// log.write_all(b"started\n").await?;
-/// # Ok(())
-/// # }
+/// log.write_all(b"stopped\n").await?;
+/// assert_eq!(wo_runtime::os::fs::read("/tmp/server.log").await?, b"started\nstopped\n");
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions(OpenHow);

@@ -15,12 +15,13 @@ use crate::os::fs::file::File;
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// let version = wo_runtime::os::fs::read("/proc/version").await?;
-/// assert!(version.starts_with(b"Linux"));
-/// # Ok(())
-/// # }
+/// ```
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// wo_runtime::os::fs::write("/tmp/numbers", [1, 2, 3]).await?;
+/// assert_eq!(wo_runtime::os::fs::read("/tmp/numbers").await?, [1, 2, 3]);
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn read<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Vec<u8>>>> {
     Call::new(async move { File::open(path).await?.read_to_end().await })
@@ -51,11 +52,13 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoRe
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// wo_runtime::os::fs::write("greeting", "hello").await?;
-/// # Ok(())
-/// # }
+/// ```
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
+/// wo_runtime::os::fs::write("/tmp/greeting", "hello").await?;
+/// assert_eq!(wo_runtime::os::fs::read_to_string("/tmp/greeting").await?, "hello");
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {

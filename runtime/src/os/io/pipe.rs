@@ -16,14 +16,15 @@ use crate::plane::current::with_loop;
 ///
 /// # Examples
 ///
-/// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
+/// ```
+/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+/// # Builder::new().io(Selection::Sim).run(|| async {
 /// let (reader, writer) = wo_runtime::os::io::pipe()?;
 /// writer.write_all(b"through the pipe").await?;
 /// writer.close().await?;
 /// assert_eq!(reader.read_to_end().await?, b"through the pipe");
-/// # Ok(())
-/// # }
+/// # Ok::<_, wo_runtime::error::IoError>(())
+/// # }).unwrap().unwrap();
 /// ```
 pub fn pipe() -> IoResult<(File, File)> {
     let (reader, writer) = with_loop(OpKind::Open, |event_loop| event_loop.backend().pipe())?;

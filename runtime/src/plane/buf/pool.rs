@@ -7,12 +7,13 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::{Backend, Feature};
 use crate::plane::buf::buffer::Buf;
 use crate::plane::buf::slab::Slab;
+use crate::plane::current::with_loop;
 use crate::plane::op::RawSlice;
 
 /// The most the kernel takes as one registered buffer.
@@ -57,6 +58,37 @@ impl BufPool {
     /// `EINVAL` when either is 0 or the whole has no place in the address space, `ENOMEM` when there is no memory.
     pub fn new(count: usize, size: usize) -> IoResult<BufPool> {
         Ok(BufPool { slab: Arc::new(Slab::new(count, size)?), refusal: None, _not_send: PhantomData })
+    }
+
+    /// As [`new`](BufPool::new), and this thread's loop is told about the memory, so that file ops on the buffers need
+    /// not map it each time. Where that is refused the pool works all the same: [`refusal`](BufPool::refusal) says why,
+    /// and the first refusal in a process is said on standard error.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](BufPool::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::plane::buf::BufPool;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let pool = BufPool::registered(16, 4096)?;
+    ///     assert_eq!(pool.is_registered(), pool.refusal().is_none());
+    ///     Ok::<_, wo_runtime::error::IoError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn registered(count: usize, size: usize) -> IoResult<BufPool> {
+        static SAID: Once = Once::new();
+        let mut pool = BufPool::new(count, size)?;
+        if let Err(refusal) = with_loop(OpKind::Setup, |event_loop| event_loop.register_pool(&mut pool)) {
+            SAID.call_once(|| eprintln!("wo: {refusal}"));
+            pool.refusal = Some(refusal);
+        }
+        Ok(pool)
     }
 
     /// Takes an empty buffer; none when all are out. Its memory holds whatever its last user left, and none of that

@@ -158,3 +158,21 @@ pub(crate) fn refused(res: i32, kind: OpKind, path: &Path) -> IoError {
 
 /// The most bytes one transfer carries: Linux's own limit for a single read or write.
 pub const TRANSFER_BYTES_MAX: u32 = 0x7fff_f000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_op_cannot_carry_is_left_for_the_next() {
+        // Half a gibibyte more; zeros nobody touches take no memory.
+        let mut huge = vec![0u8; 5 << 29];
+        assert_eq!(source(&huge).len, TRANSFER_BYTES_MAX);
+        assert_eq!(target(&mut huge).len, TRANSFER_BYTES_MAX);
+
+        let begin = huge.as_ptr() as usize;
+        let mut rest = Read::at(&Fd::foreign(-1), huge, 0).behind(1 << 29);
+        let RawOp::Read { buf, .. } = rest.lower() else { panic!("a read is lowered to a read") };
+        assert_eq!((buf.ptr as usize - begin, buf.len), (1 << 29, TRANSFER_BYTES_MAX));
+    }
+}

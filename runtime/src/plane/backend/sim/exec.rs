@@ -133,7 +133,8 @@ impl State {
     }
 
     pub(super) fn has_positions(&self, object: ObjectId) -> Result<bool, Errno> {
-        Ok(matches!(self.body(object)?, Body::File(_)))
+        let kind = u32::from(self.stat_object(object)?.stx_mode) & libc::S_IFMT;
+        Ok(matches!(kind, libc::S_IFREG | libc::S_IFDIR))
     }
 
     fn stat_object(&self, object: ObjectId) -> Result<libc::statx, Errno> {
