@@ -2,6 +2,7 @@
 //!
 //! Most programs use the crate `wo`, which re-exports what is here.
 
+pub mod actor;
 pub mod error;
 pub mod fiber;
 pub mod os;

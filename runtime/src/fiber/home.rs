@@ -23,6 +23,14 @@ pub(crate) enum Mail {
     Fiber(Runnable<Meta>),
     /// A call to make there.
     Call(Box<dyn FnOnce() + Send>),
+    /// A mailbox of the shard that has something from another, in this life of it.
+    Ring(&'static dyn Ring, u32),
+}
+
+/// Something at home that can be rung from elsewhere.
+pub(crate) trait Ring: Sync {
+    /// It was rung; runs at home.
+    fn rung(&self, generation: u32);
 }
 
 /// What other threads know of a shard.

@@ -31,6 +31,8 @@ pub(crate) struct Local {
     reductions: Cell<u32>,
     /// The program stops: every verb answers ECANCELED.
     stopping: Cell<bool>,
+    /// What runs now was cancelled, though its fiber was not.
+    cancel_flag: Cell<bool>,
     /// The shard has ended: new fibers are dropped at once.
     closed: Cell<bool>,
     /// The fiber that is polled or dropped now, or was last.
@@ -51,6 +53,7 @@ thread_local! {
             budget: Cell::new(u32::MAX),
             reductions: Cell::new(u32::MAX),
             stopping: Cell::new(false),
+            cancel_flag: Cell::new(false),
             closed: Cell::new(false),
             current: Cell::new(ptr::null()),
             listed: Cell::new(ptr::null()),
@@ -120,8 +123,8 @@ impl Local {
     }
 
     #[inline]
-    pub(crate) fn is_home(&self, home: &'static Home) -> bool {
-        self.home.get().map_or(ptr::null(), ptr::from_ref) == ptr::from_ref(home)
+    pub(crate) fn is_home(&self, home: *const Home) -> bool {
+        self.home.get().map_or(ptr::null(), ptr::from_ref) == home
     }
 
     /// Puts a fiber at the queue's end.
@@ -176,14 +179,14 @@ impl Local {
         self.in_fiber.set(false);
     }
 
-    #[inline]
     /// Whether the fiber that ran last spent its whole budget.
+    #[inline]
     pub(crate) fn used_up_its_turn(&self) -> bool {
         self.budget.get() <= 1
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
+    pub(crate) fn set_cancel_flag(&self, cancelled: bool) -> bool {
+        self.cancel_flag.replace(cancelled)
     }
 
     pub(crate) fn set_stopping(&self) {
@@ -191,10 +194,10 @@ impl Local {
     }
 }
 
-/// Whether the fiber that asks has been cancelled.
+/// Whether the fiber that asks, or what it is about right now, has been cancelled.
 #[inline]
 pub(crate) fn is_cancelled() -> bool {
-    local(Local::is_stopping)
+    local(|local| local.stopping.get() | local.cancel_flag.get())
 }
 
 /// Whether no other fiber is ready to run, so that trying an op at once costs nobody a batch.

@@ -29,3 +29,25 @@ pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
 pub use verb::{Verb, VerbBy, verb};
 
 pub(crate) use task::message as panic_message;
+
+/// Whether this thread is the shard whose home that is.
+#[inline]
+pub(crate) fn is_home(home: *const home::Home) -> bool {
+    local::local(|local| local.is_home(home))
+}
+
+/// Starts a fiber nobody joins.
+pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) {
+    if let Some((_, task)) = task::start(None, future) {
+        task.detach();
+    }
+}
+
+/// Sets the cancel flag of what runs now beside the fiber's own; answers what it was.
+pub(crate) fn set_cancel_flag(cancelled: bool) -> bool {
+    local::local(|local| local.set_cancel_flag(cancelled))
+}
+
+pub(crate) use local::is_cancelled;
+pub(crate) use turn::Charge;
+pub(crate) use verb::cancel as cancel_timer;

@@ -66,6 +66,7 @@ pub(crate) struct Driver {
     grace: Duration,
     spin: Spin,
     stopping_until: Option<Instant>,
+    stops_seen: u32,
     grace_ended: bool,
 }
 
@@ -76,7 +77,7 @@ impl Driver {
         let spins = event_loop.caps().backend == BackendKind::Uring;
         let _none = current::replace(Some(Box::new(event_loop)));
         local(|local| local.open(home, reductions));
-        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None, grace_ended: false }
+        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None, stops_seen: 0, grace_ended: false }
     }
 
     /// The shard's door for other threads.
@@ -93,7 +94,7 @@ impl Driver {
             }
             self.take_inbox();
             self.heed_stop()?;
-            if ready() { self.look_at_kernel() } else { self.wait_for_kernel() }.map_err(Ending::Kernel)?;
+            if ready() { self.look_at_kernel() } else { self.wait_for_kernel(&mut done) }.map_err(Ending::Kernel)?;
         }
     }
 
@@ -123,6 +124,7 @@ impl Driver {
             match self.home.pop() {
                 Some(Mail::Fiber(runnable)) => local(|local| local.push(runnable)),
                 Some(Mail::Call(call)) => call(),
+                Some(Mail::Ring(mailbox, generation)) => mailbox.rung(generation),
                 None => break,
             }
         }
@@ -142,7 +144,7 @@ impl Driver {
     }
 
     /// With nothing ready: submits, looks around for a moment, then sleeps until a completion, a timer, or a wake.
-    fn wait_for_kernel(&mut self) -> IoResult<()> {
+    fn wait_for_kernel(&mut self, done: &mut impl FnMut() -> bool) -> IoResult<()> {
         let told = on_loop(|event_loop| {
             event_loop.flush()?;
             Ok(event_loop.dispatch())
@@ -154,9 +156,14 @@ impl Driver {
         let spin = &mut self.spin;
         let found = on_loop(|event_loop| Ok(spin.look(|| event_loop.has_completions() || !home.is_empty())))?;
         if !found && home.announce_sleep() {
+            // What rang the waker since this tick began may have been answered by the flush above, so it is looked for
+            // once more. From here on a ring ends the wait.
+            if done() || self.stop.times() != self.stops_seen {
+                home.awake();
+                return Ok(());
+            }
             let until = self.stopping_until;
             let slept_from = self.spin.sleep_begins();
-            // A stop asked for after `heed_stop` looked has rung the waker, which ends this wait at once.
             let slept = on_loop(|event_loop| event_loop.enter(until));
             home.awake();
             slept?;
@@ -173,6 +180,7 @@ impl Driver {
     /// Begins the stop when it was asked for; ends the grace when it was asked for again, or has passed.
     fn heed_stop(&mut self) -> Result<(), Ending> {
         let times = self.stop.times();
+        self.stops_seen = times;
         if times == 0 || self.grace_ended {
             return Ok(());
         }

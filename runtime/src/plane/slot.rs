@@ -110,9 +110,8 @@ impl<L: 'static> Slab<L> {
 
     /// The tokens and kinds of every op still with the kernel.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = (Token, OpKind)> + '_ {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            matches!(slot.state, State::Armed | State::CancelRequested)
-                .then(|| (Token::new(Class::User, slot.generation, index as u32), slot.kind))
-        })
+        let with_kernel = |slot: &Slot<L>| matches!(slot.state, State::Armed | State::CancelRequested);
+        let all = self.slots.iter().enumerate().filter(move |(_, slot)| with_kernel(slot));
+        all.map(|(index, slot)| (Token::new(Class::User, slot.generation, index as u32), slot.kind))
     }
 }

@@ -63,7 +63,7 @@ const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>()
 }
 
-struct Erased<L: 'static, F>(PhantomData<(fn(&mut L), F)>);
+struct Erased<L: 'static, F>(PhantomData<L>, PhantomData<F>);
 
 impl<L: 'static, F: FnMut(&mut L, Told) + 'static> Erased<L, F> {
     const VTABLE: VTable<L> = VTable { call: Self::call, drop: Self::drop };

@@ -3,7 +3,7 @@
 mod builder;
 mod env;
 mod main;
-mod program;
+pub(crate) mod program;
 mod threads;
 
 pub use builder::{Builder, RunError, backend, stop};

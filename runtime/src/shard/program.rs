@@ -69,6 +69,11 @@ impl Program {
         self.doors.len()
     }
 
+    /// A shard's home.
+    pub(crate) fn home(&self, index: usize) -> &'static Home {
+        self.doors[index].home
+    }
+
     /// Every shard's waker.
     pub(crate) fn wakers(&self) -> Arc<[Waker]> {
         self.doors.iter().map(|door| door.waker.clone()).collect()

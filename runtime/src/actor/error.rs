@@ -1,0 +1,97 @@
+//! What can become of a message, in types.
+
+use std::fmt;
+
+/// The actor has ended, or takes no more messages; the message comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<M>(pub M);
+
+impl<M> fmt::Display for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the actor has ended, or takes no more messages")
+    }
+}
+
+impl<M> fmt::Debug for SendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<M> std::error::Error for SendError<M> {}
+
+/// A message that was not taken at once; it comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TrySendError<M> {
+    /// The mailbox is full.
+    Full(M),
+    /// The actor has ended, or takes no more messages.
+    Closed(M),
+}
+
+impl<M> TrySendError<M> {
+    /// The message.
+    pub fn into_message(self) -> M {
+        match self {
+            TrySendError::Full(message) | TrySendError::Closed(message) => message,
+        }
+    }
+
+    /// Whether the mailbox was full.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, TrySendError::Full(_))
+    }
+}
+
+impl<M> fmt::Display for TrySendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TrySendError::Full(_) => "the actor's mailbox is full",
+            TrySendError::Closed(_) => "the actor has ended, or takes no more messages",
+        })
+    }
+}
+
+impl<M> fmt::Debug for TrySendError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_full() { "Full(..)" } else { "Closed(..)" })
+    }
+}
+
+impl<M> std::error::Error for TrySendError<M> {}
+
+/// Why an ask has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The actor had ended, or took no more messages, when it was asked.
+    Closed,
+    /// The actor ended before it answered.
+    Stopped,
+    /// The handler panicked.
+    Panicked,
+    /// The handler dropped the request without an answer.
+    NoReply,
+    /// Time ran out; the handler's own verbs are cancelled.
+    Deadline,
+    /// The actor asks itself, or is asked by one that waits for it: the answer could never come.
+    Deadlock,
+    /// The fiber that asked was cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AskError::Closed => "the actor has ended, or takes no more messages",
+            AskError::Stopped => "the actor ended before it answered",
+            AskError::Panicked => "the actor's handler panicked",
+            AskError::NoReply => "the actor's handler dropped the request without an answer",
+            AskError::Deadline => "no answer before the deadline",
+            AskError::Deadlock => "the actors ask each other in a circle; the answer could never come",
+            AskError::Cancelled => "the fiber that asked was cancelled",
+        })
+    }
+}
+
+impl std::error::Error for AskError {}

@@ -1,0 +1,202 @@
+//! Actors as a user sees them, before the attribute makes them comfortable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wo_runtime::actor::{self, Actor, AskError, Exit, Options, Reply, TrySendError};
+use wo_runtime::fiber::{self, oneshot};
+use wo_runtime::plane::backend::Selection;
+use wo_runtime::shard::Builder;
+
+enum Count {
+    Add(u64),
+    Get(Reply<u64>),
+    Sleep(Duration, Reply<bool>),
+    Hold(oneshot::Sender<()>, oneshot::Receiver<()>),
+    Panic,
+}
+
+#[derive(Default)]
+struct Counter {
+    total: u64,
+    cancels: u64,
+    ended: Option<Arc<AtomicUsize>>,
+}
+
+impl Actor for Counter {
+    type Message = Count;
+
+    async fn receive(&mut self, message: Count) {
+        match message {
+            Count::Add(more) => self.total += more,
+            Count::Get(reply) => drop(reply.send(self.total + self.cancels)),
+            Count::Sleep(span, reply) => {
+                let slept = fiber::sleep(span).await;
+                let _ = reply.send(slept.is_err());
+            }
+            Count::Hold(held, release) => {
+                held.send(()).unwrap();
+                release.recv().await.unwrap();
+            }
+            Count::Panic => panic!("as asked"),
+        }
+    }
+
+    async fn stopping(&mut self) {
+        if let Some(ended) = &self.ended {
+            ended.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn on_cancel(&mut self) {
+        self.cancels += 1000;
+    }
+}
+
+fn each(test: impl Fn(Builder)) {
+    for (io, shards) in [
+        (Selection::Uring, 1),
+        (Selection::Uring, 3),
+        (Selection::Epoll, 1),
+        (Selection::Epoll, 3),
+        (Selection::Sim, 1),
+    ] {
+        eprintln!("on {io} with {shards} shards");
+        test(Builder::new().io(io).shards(shards));
+    }
+}
+
+#[test]
+fn messages_are_counted_and_asks_answered_wherever_the_actor_lives() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..6 {
+                    let counter = actor::spawn(Counter::default());
+                    for n in 1..=1000 {
+                        counter.send(Count::Add(n)).await.unwrap();
+                    }
+                    assert_eq!(counter.ask(Count::Get).await, Ok(500_500));
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_stopped_actor_handles_what_it_has_and_takes_no_more() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..3 {
+                    let ended = Arc::new(AtomicUsize::new(0));
+                    let counter = actor::spawn(Counter { ended: Some(Arc::clone(&ended)), ..Counter::default() });
+                    for _ in 0..100 {
+                        counter.send(Count::Add(1)).await.unwrap();
+                    }
+                    let last = counter.ask(Count::Get);
+                    let exit = counter.ended();
+                    let last = fiber::spawn(move || last);
+                    fiber::yield_now().await.unwrap();
+                    assert!(counter.stop());
+                    assert!(matches!(counter.try_send(Count::Add(1)), Err(TrySendError::Closed(_))));
+                    assert_eq!(last.join().await.unwrap(), Ok(100));
+                    assert!(matches!(exit.await.unwrap(), Exit::Stopped | Exit::Gone));
+                    assert_eq!(ended.load(Ordering::SeqCst), 1);
+                    assert_eq!(counter.ask(Count::Get).await, Err(AskError::Closed));
+                    assert!(!counter.stop());
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_panic_ends_the_actor_fails_its_askers_and_tells_its_monitors() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..3 {
+                    let counter = actor::spawn(Counter::default());
+                    let ended = fiber::spawn(move || counter.ended());
+                    fiber::yield_now().await.unwrap();
+                    counter.send(Count::Panic).await.unwrap();
+                    let asked = counter.ask(Count::Get).await;
+                    assert!(matches!(asked, Err(AskError::Stopped | AskError::Closed)), "{asked:?}");
+                    assert_eq!(ended.join().await.unwrap().unwrap(), Exit::Panicked("as asked".to_owned()));
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn an_asks_deadline_cancels_the_handlers_own_verbs() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..3 {
+                    let counter = actor::spawn(Counter::default());
+                    let start = fiber::now();
+                    let asked = counter
+                        .ask_by(|reply| Count::Sleep(Duration::from_secs(100), reply), Duration::from_millis(50))
+                        .await;
+                    assert_eq!(asked, Err(AskError::Deadline));
+                    assert!(fiber::now() - start < Duration::from_secs(50));
+                    // The handler was cancelled once, and the next message is handled.
+                    assert_eq!(counter.ask(Count::Get).await, Ok(1000));
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_kill_cancels_what_the_actor_waits_for() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..3 {
+                    let counter = actor::spawn(Counter::default());
+                    let asked =
+                        fiber::spawn(move || counter.ask(|reply| Count::Sleep(Duration::from_secs(1000), reply)));
+                    let ended = fiber::spawn(move || counter.ended());
+                    fiber::sleep(Duration::from_millis(5)).await.unwrap();
+                    assert!(counter.kill());
+                    assert_eq!(asked.join().await.unwrap(), Ok(true));
+                    assert_eq!(ended.join().await.unwrap().unwrap(), Exit::Killed);
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_full_mailbox_parks_its_senders_and_tells_who_tries() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _ in 0..3 {
+                    let counter = Options::new().bound(8).spawn(Counter::default());
+                    let (held, is_held) = oneshot::oneshot();
+                    let (release, released) = oneshot::oneshot();
+                    counter.send(Count::Hold(held, released)).await.unwrap();
+                    is_held.recv().await.unwrap();
+                    for _ in 0..8 {
+                        counter.try_send(Count::Add(1)).unwrap();
+                    }
+                    assert!(matches!(counter.try_send(Count::Add(5)), Err(TrySendError::Full(Count::Add(5)))));
+                    let ninth = fiber::spawn(move || counter.send(Count::Add(1)));
+                    let tenth = fiber::spawn(move || counter.send(Count::Add(1)));
+                    fiber::yield_now().await.unwrap();
+                    assert!(!ninth.is_finished());
+                    release.send(()).unwrap();
+                    ninth.join().await.unwrap().unwrap();
+                    tenth.join().await.unwrap().unwrap();
+                    assert_eq!(counter.ask(Count::Get).await, Ok(10));
+                }
+            })
+            .unwrap();
+    });
+}
