@@ -130,3 +130,22 @@ fn a_grace_that_passes_ends_the_other_shards_too() {
         assert!(matches!(ended, Err::<(), _>(RunError::Stopped { signal: None })), "{ended:?}");
     }
 }
+
+/// The end used to be announced by a ring alone. A shard whose tick had answered the ring, after it had looked for the
+/// end and before it slept, never heard of it, and the program's run hung in joining its thread.
+#[test]
+fn a_program_that_ends_while_a_shard_falls_asleep_ends() {
+    for io in REAL {
+        for _ in 0..300 {
+            Builder::new()
+                .io(io)
+                .shards(2)
+                .run(|| async {
+                    let (sender, receiver) = oneshot::oneshot();
+                    shard::post_to(1, move || sender.send(()).unwrap());
+                    receiver.recv().await.unwrap();
+                })
+                .unwrap();
+        }
+    }
+}
