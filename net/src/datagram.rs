@@ -3,6 +3,7 @@
 //! A datagram goes and comes whole. Receiving always asks for the sender too, so that a datagram whose receiver has
 //! gone can be kept, whole and in order, for the next; see the op.
 
+use std::convert::identity;
 use std::fmt;
 use std::future::Future;
 
@@ -51,7 +52,7 @@ impl<F: Family> DatagramSocket<F> {
     /// On a connected socket ECONNREFUSED, when the peer's host said that nobody takes what was sent there. EINVAL for
     /// a buffer without room, ECANCELED when the fiber was cancelled.
     pub fn recv_from<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<Told<F>, B>>> {
-        Call::new(self.receive(buf))
+        Call::new(self.receive(buf, None, certain))
     }
 
     /// As [`recv_from`](DatagramSocket::recv_from), with a deadline: none when nothing has come by then.
@@ -61,7 +62,7 @@ impl<F: Family> DatagramSocket<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Option<Told<F>>, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.receive_by(buf, at))
+        Call::new(self.receive(buf, at, identity))
     }
 
     /// Receives one datagram, when the sender is known or of no interest. Answers the count, and the buffer.
@@ -70,10 +71,7 @@ impl<F: Family> DatagramSocket<F> {
     ///
     /// As [`recv_from`](DatagramSocket::recv_from).
     pub fn recv<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(async move {
-            let (result, buf) = self.recv_from(buf).await;
-            (result.map(|(count, _)| count), buf)
-        })
+        Call::new(self.receive(buf, None, |told| certain(told).0))
     }
 
     /// As [`recv`](DatagramSocket::recv), with a deadline: none when nothing has come by then.
@@ -83,25 +81,21 @@ impl<F: Family> DatagramSocket<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(async move {
-            let (result, buf) = self.receive_by(buf, at).await;
-            (result.map(|received| received.map(|(count, _)| count)), buf)
-        })
+        Call::new(self.receive(buf, at, |told| told.map(|(count, _)| count)))
     }
 
-    async fn receive<B: IoBufMut>(&self, buf: B) -> BufResult<Told<F>, B> {
-        let (result, buf) = self.receive_by(buf, None).await;
-        let received = result.map(|received| received.expect("without a deadline it waits for a datagram"));
-        (received, buf)
-    }
-
-    async fn receive_by<B: IoBufMut>(&self, buf: B, at: Option<Instant>) -> BufResult<Option<Told<F>>, B> {
+    async fn receive<B: IoBufMut, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<Told<F>>) -> T,
+    ) -> BufResult<T, B> {
         if buf.capacity() == 0 {
             return (Err(self.explain(no_room(OpKind::RecvFrom))), buf);
         }
         let ((result, buf), late) = fiber::verb(RecvFrom::new(&self.fd, buf)).by(at).await;
         let received = by_then(result, late).map_err(|error| self.explain(error));
-        (received.map(|received| received.map(told::<F>)), buf)
+        (received.map(|received| answer(received.map(told::<F>))), buf)
     }
 
     /// As [`recv_from`](DatagramSocket::recv_from), into borrowed memory.
@@ -110,12 +104,7 @@ impl<F: Family> DatagramSocket<F> {
     ///
     /// As [`recv_from`](DatagramSocket::recv_from).
     pub fn read_from(&self, buf: &mut [u8]) -> Call<impl Future<Output = IoResult<Told<F>>>> {
-        Call::new(async move {
-            let (result, bounce) = self.recv_from(Bounce::with_room(buf.len())).await;
-            let (count, sender) = result?;
-            buf[..count].copy_from_slice(&bounce.as_bytes()[..count]);
-            Ok((count, sender))
-        })
+        Call::new(self.receive_borrowed(buf, None, certain))
     }
 
     /// As [`read_from`](DatagramSocket::read_from), with a deadline: none when nothing has come by then.
@@ -125,14 +114,21 @@ impl<F: Family> DatagramSocket<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = IoResult<Option<Told<F>>>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(async move {
-            let (result, bounce) = self.receive_by(Bounce::with_room(buf.len()), at).await;
-            let received = result?;
-            if let Some((count, _)) = &received {
-                buf[..*count].copy_from_slice(&bounce.as_bytes()[..*count]);
-            }
-            Ok(received)
-        })
+        Call::new(self.receive_borrowed(buf, at, identity))
+    }
+
+    async fn receive_borrowed<T>(
+        &self,
+        buf: &mut [u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<Told<F>>) -> T,
+    ) -> IoResult<T> {
+        let (result, bounce) = self.receive(Bounce::with_room(buf.len()), at, identity).await;
+        let told = result?;
+        if let Some((count, _)) = &told {
+            buf[..*count].copy_from_slice(&bounce.as_bytes()[..*count]);
+        }
+        Ok(answer(told))
     }
 
     /// Sends the bytes of `buf` as one datagram to the connected peer. Answers the count and the buffer.
@@ -142,7 +138,17 @@ impl<F: Family> DatagramSocket<F> {
     /// EDESTADDRREQ or ENOTCONN when the socket is not connected, EMSGSIZE when the datagram is too long, ECONNREFUSED
     /// when the peer has gone. ECANCELED when the fiber was cancelled.
     pub fn send<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(self.send_datagram(buf, None))
+        Call::new(self.send_datagram(buf, None, None, Option::unwrap_or_default))
+    }
+
+    /// As [`send`](DatagramSocket::send), with a deadline: none when it could not be sent by then.
+    pub fn send_by<B: IoBuf>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.send_datagram(buf, None, at, identity))
     }
 
     /// As [`send`](DatagramSocket::send), from borrowed memory.
@@ -151,16 +157,27 @@ impl<F: Family> DatagramSocket<F> {
     ///
     /// As [`send`](DatagramSocket::send).
     pub fn write(&self, buf: &[u8]) -> Call<impl Future<Output = IoResult<usize>>> {
-        Call::new(async move { self.send_datagram(Bounce::holding(buf), None).await.0 })
+        Call::new(
+            async move { self.send_datagram(Bounce::holding(buf), None, None, Option::unwrap_or_default).await.0 },
+        )
     }
 
-    pub(crate) async fn send_datagram<B: IoBuf>(&self, buf: B, to: Option<SocketAddress>) -> BufResult<usize, B> {
+    pub(crate) async fn send_datagram<B: IoBuf, T>(
+        &self,
+        buf: B,
+        to: Option<SocketAddress>,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
         let bytes = buf.len();
         let (result, buf) = match SendTo::new(&self.fd, buf, to.as_ref()) {
-            Ok(op) => fiber::verb(op).await,
+            Ok(op) => {
+                let ((result, buf), late) = fiber::verb(op).by(at).await;
+                (by_then(result, late), buf)
+            }
             Err((error, buf)) => (Err(error), buf),
         };
-        let result = result.map_err(|error| match &to {
+        let result = result.map(answer).map_err(|error| match &to {
             Some(to) => explain::datagram(error, bytes, to),
             None => explain::datagram(error, bytes, &self.local),
         });
@@ -242,6 +259,11 @@ impl<F: Family> DatagramSocket<F> {
     fn explain(&self, error: IoError) -> IoError {
         explain::on(error, &self.local)
     }
+}
+
+/// What a receive without a deadline was told: it waited for it.
+fn certain<T>(told: Option<T>) -> T {
+    told.expect("without a deadline a receive waits for a datagram")
 }
 
 fn told<F: Family>(received: Received) -> Told<F> {

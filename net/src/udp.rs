@@ -1,13 +1,14 @@
 //! UDP sockets.
 
+use std::convert::identity;
 use std::future::Future;
 use std::net::SocketAddr;
 
 use wo_runtime::error::IoResult;
-use wo_runtime::fiber::Call;
-use wo_runtime::plane::SocketAddress;
+use wo_runtime::fiber::{self, Call};
 use wo_runtime::plane::backend::{SocketKind, SocketOption, SocketOptionName};
 use wo_runtime::plane::buf::{Bounce, BufResult, IoBuf};
+use wo_runtime::plane::{Deadline, Instant, SocketAddress};
 
 use crate::addr::{Target, ToAddrs};
 use crate::datagram::DatagramSocket;
@@ -85,7 +86,20 @@ impl DatagramSocket<Inet> {
         addr: A,
     ) -> Call<impl Future<Output = BufResult<usize, B>> + use<'_, B, A>> {
         let target = addr.target();
-        Call::new(self.send_to_target(buf, target))
+        Call::new(self.send_to_target(buf, target, None, Option::unwrap_or_default))
+    }
+
+    /// As [`send_to`](DatagramSocket::send_to), with a deadline: none when it could not be sent by then. Looking a name
+    /// up is not cut short by it.
+    pub fn send_to_by<B: IoBuf, A: ToAddrs, D: Into<Deadline>>(
+        &self,
+        buf: B,
+        addr: A,
+        deadline: D,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>> + use<'_, B, A, D>> {
+        let target = addr.target();
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.send_to_target(buf, target, at, identity))
     }
 
     /// As [`send_to`](DatagramSocket::send_to), from borrowed memory.
@@ -99,17 +113,24 @@ impl DatagramSocket<Inet> {
         addr: A,
     ) -> Call<impl Future<Output = IoResult<usize>> + use<'a, A>> {
         let target = addr.target();
-        Call::new(async move { self.send_to_target(Bounce::holding(buf), target).await.0 })
+        let copy = Bounce::holding(buf);
+        Call::new(async move { self.send_to_target(copy, target, None, Option::unwrap_or_default).await.0 })
     }
 
-    async fn send_to_target<B: IoBuf>(&self, buf: B, target: IoResult<Target>) -> BufResult<usize, B> {
+    async fn send_to_target<B: IoBuf, T>(
+        &self,
+        buf: B,
+        target: IoResult<Target>,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
         let to = match target {
             Ok(Target::One(address)) => Ok(address),
             Ok(target) => resolve(target).await.map(|addresses| addresses[0]),
             Err(error) => Err(error),
         };
         match to {
-            Ok(to) => self.send_datagram(buf, Some(SocketAddress::Ip(to))).await,
+            Ok(to) => self.send_datagram(buf, Some(SocketAddress::Ip(to)), at, answer).await,
             Err(error) => (Err(error), buf),
         }
     }

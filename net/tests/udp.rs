@@ -16,12 +16,14 @@ fn datagrams_go_whole_and_name_their_sender() {
         let (sent, buf) = here.send_to(numbered(1200), there.local_addr()?).await;
         assert_eq!((sent?, buf.len()), (1200, 1200));
         assert_eq!(here.write_to(b"two", &there.local_addr()?).await?, 3);
+        assert_eq!(here.send_to_by("three", there.local_addr()?, FOREVER).await.0?, Some(5));
         let (received, bytes) = there.recv_from(Vec::with_capacity(2000)).await;
         assert_eq!(received?, (1200, here.local_addr()?));
         assert_eq!(bytes, numbered(1200));
         let mut buf = [0; 8];
         assert_eq!(there.read_from(&mut buf).await?, (3, here.local_addr()?));
         assert_eq!(&buf[..3], b"two");
+        assert_eq!(there.read_from_by(&mut buf, FOREVER).await?, Some((5, here.local_addr()?)));
         Ok(())
     });
 }

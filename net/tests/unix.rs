@@ -213,6 +213,32 @@ fn a_full_receiver_makes_the_sender_wait() {
 }
 
 #[test]
+fn a_send_to_a_full_receiver_has_its_deadline() {
+    on_every_backend(|| async {
+        let folder = Folder::new();
+        let there = UnixDatagram::bind(folder.path("there")).await?;
+        let here = UnixDatagram::unbound()?;
+        let mut sent = 0_u32;
+        while here
+            .send_to_by(sent.to_le_bytes().to_vec(), folder.path("there"), Duration::from_millis(20))
+            .await
+            .0?
+            .is_some()
+        {
+            sent += 1;
+        }
+        here.connect(folder.path("there")).await?;
+        assert_eq!(here.send_by("one more", Duration::from_millis(5)).await.0?, None);
+        for number in 0..sent {
+            assert_eq!(there.recv(Vec::with_capacity(8)).await.1, number.to_le_bytes());
+        }
+        assert_eq!(here.send_by("one more", FOREVER).await.0?, Some(8));
+        assert_eq!(there.recv(Vec::with_capacity(8)).await.1, b"one more");
+        Ok(())
+    });
+}
+
+#[test]
 fn large_datagrams() {
     on_every_backend(|| async {
         let (here, there) = UnixDatagram::pair()?;

@@ -4,6 +4,7 @@
 //! What an exact read has taken off the stream goes back when it does not get the rest: its guard sees to that on
 //! every way out, being dropped included.
 
+use std::convert::identity;
 use std::future::Future;
 
 use wo_runtime::error::IoResult;
@@ -26,7 +27,7 @@ impl<F: Family> Stream<F> {
     ///
     /// ECONNRESET when the peer broke the connection, ECANCELED when the fiber was cancelled.
     pub fn read(&self, buf: &mut [u8]) -> Call<impl Future<Output = IoResult<usize>>> {
-        Call::new(async move { Ok(self.read_until(buf, None).await?.unwrap_or_default()) })
+        Call::new(self.read_until(buf, None, Option::unwrap_or_default))
     }
 
     /// As [`read`](Stream::read), with a deadline: none when nothing has come by then. A byte that came in the very
@@ -37,13 +38,18 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = IoResult<Option<usize>>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.read_until(buf, at))
+        Call::new(self.read_until(buf, at, identity))
     }
 
-    async fn read_until(&self, buf: &mut [u8], at: Option<Instant>) -> IoResult<Option<usize>> {
+    async fn read_until<T>(
+        &self,
+        buf: &mut [u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> IoResult<T> {
         if buf.is_empty() {
             // Not for the kernel: it might wait for a byte that has nowhere to go.
-            return Ok(Some(0));
+            return Ok(answer(Some(0)));
         }
         let room = Bounce::with_room(buf.len().min(Bounce::BYTES_MAX));
         let ((result, bounce), late) = fiber::verb(Recv::new(&self.fd, room)).by(at).await;
@@ -51,7 +57,7 @@ impl<F: Family> Stream<F> {
         if let Some(count) = count {
             buf[..count].copy_from_slice(&bounce.as_bytes()[..count]);
         }
-        Ok(count)
+        Ok(answer(count))
     }
 
     /// Fills `buf`. All or nothing: when it cannot, what it took off the stream stays readable, whatever `buf` holds.
@@ -60,7 +66,7 @@ impl<F: Family> Stream<F> {
     ///
     /// ENODATA (of kind `UnexpectedEof`) when the stream ends before; else as [`read`](Stream::read).
     pub fn read_exact(&self, buf: &mut [u8]) -> Call<impl Future<Output = IoResult<()>>> {
-        Call::new(async move { self.read_exact_until(buf, None).await.map(drop) })
+        Call::new(self.read_exact_until(buf, None, drop))
     }
 
     /// As [`read_exact`](Stream::read_exact), with a deadline: none when not everything has come by then, and what has
@@ -90,20 +96,25 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = IoResult<Option<()>>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.read_exact_until(buf, at))
+        Call::new(self.read_exact_until(buf, at, identity))
     }
 
-    async fn read_exact_until(&self, buf: &mut [u8], at: Option<Instant>) -> IoResult<Option<()>> {
+    async fn read_exact_until<T>(
+        &self,
+        buf: &mut [u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<()>) -> T,
+    ) -> IoResult<T> {
         let mut taken = Taken { fd: &self.fd, buf, count: 0 };
         while taken.count < taken.buf.len() {
             let (got, wanted) = (taken.count, taken.buf.len());
-            match self.read_until(&mut taken.buf[got..], at).await? {
+            match self.read_until(&mut taken.buf[got..], at, identity).await? {
                 Some(0) => return Err(explain::ended_early(&self.peer, got, wanted)),
                 Some(count) => taken.count += count,
-                None => return Ok(None),
+                None => return Ok(answer(None)),
             }
         }
-        Ok(Some(()))
+        Ok(answer(Some(())))
     }
 
     /// Writes bytes of `buf`, as many as the kernel takes in one go, at most 64 KiB. Answers the count.
@@ -112,7 +123,7 @@ impl<F: Family> Stream<F> {
     ///
     /// EPIPE or ECONNRESET when the peer has gone; no signal is raised. ECANCELED when the fiber was cancelled.
     pub fn write(&self, buf: &[u8]) -> Call<impl Future<Output = IoResult<usize>>> {
-        Call::new(async move { Ok(self.write_until(buf, None).await?.unwrap_or_default()) })
+        Call::new(self.write_until(buf, None, Option::unwrap_or_default))
     }
 
     /// As [`write`](Stream::write), with a deadline: none when nothing could be written by then.
@@ -122,16 +133,21 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = IoResult<Option<usize>>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.write_until(buf, at))
+        Call::new(self.write_until(buf, at, identity))
     }
 
-    async fn write_until(&self, buf: &[u8], at: Option<Instant>) -> IoResult<Option<usize>> {
+    async fn write_until<T>(
+        &self,
+        buf: &[u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> IoResult<T> {
         if buf.is_empty() {
-            return Ok(Some(0));
+            return Ok(answer(Some(0)));
         }
         let copy = Bounce::holding(&buf[..buf.len().min(Bounce::BYTES_MAX)]);
         let ((result, _), late) = fiber::verb(Send::new(&self.fd, copy)).by(at).await;
-        by_then(result, late).map_err(|error| self.explain(error))
+        by_then(result, late).map(answer).map_err(|error| self.explain(error))
     }
 
     /// Writes all of `buf`.
@@ -140,7 +156,7 @@ impl<F: Family> Stream<F> {
     ///
     /// As [`write`](Stream::write); the error says after how many bytes.
     pub fn write_all(&self, buf: &[u8]) -> Call<impl Future<Output = IoResult<()>>> {
-        Call::new(async move { self.write_all_until(buf, None).await.map(drop) })
+        Call::new(self.write_all_until(buf, None, drop))
     }
 
     /// As [`write_all`](Stream::write_all), with a deadline, and says how far it got by then.
@@ -171,10 +187,15 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = IoResult<Written>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.write_all_until(buf, at))
+        Call::new(self.write_all_until(buf, at, identity))
     }
 
-    async fn write_all_until(&self, buf: &[u8], at: Option<Instant>) -> IoResult<Written> {
+    async fn write_all_until<T>(
+        &self,
+        buf: &[u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Written) -> T,
+    ) -> IoResult<T> {
         let mut sent = 0;
         while sent < buf.len() {
             let rest = &buf[sent..];
@@ -186,7 +207,7 @@ impl<F: Family> Stream<F> {
                 Err(error) => return Err(explain::torn(error, &self.peer, sent, buf.len())),
             }
         }
-        Ok(Written::of(sent, buf.len()))
+        Ok(answer(Written::of(sent, buf.len())))
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! The buffer goes into the op and comes back with the answer, on success and on failure. A transfer of several ops
 //! keeps its place in the buffer: an exact receive goes on after what came, a send after what went.
+//!
+//! A verb and its form with a deadline are one future; they differ in how they put the answer. (One inside the other
+//! would make every parked fiber larger.)
 
+use std::convert::identity;
 use std::future::Future;
 
 use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
@@ -46,10 +50,7 @@ impl<F: Family> Stream<F> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recv<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(async move {
-            let (result, buf) = self.recv_until(buf, None).await;
-            (result.map(Option::unwrap_or_default), buf)
-        })
+        Call::new(self.recv_until(buf, None, Option::unwrap_or_default))
     }
 
     /// As [`recv`](Stream::recv), with a deadline: none when nothing has come by then. A byte that came in the very
@@ -60,15 +61,20 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.recv_until(buf, at))
+        Call::new(self.recv_until(buf, at, identity))
     }
 
-    async fn recv_until<B: IoBufMut>(&self, buf: B, at: Option<Instant>) -> BufResult<Option<usize>, B> {
+    async fn recv_until<B: IoBufMut, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
         if buf.capacity() == 0 {
             return (Err(self.explain(no_room(OpKind::Recv))), buf);
         }
         let ((result, buf), late) = fiber::verb(Recv::new(&self.fd, buf)).by(at).await;
-        (by_then(result, late).map_err(|error| self.explain(error)), buf)
+        (by_then(result, late).map(answer).map_err(|error| self.explain(error)), buf)
     }
 
     /// Fills `buf` to its capacity. All or nothing: when it cannot, what it took off the stream stays readable.
@@ -98,10 +104,7 @@ impl<F: Family> Stream<F> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recv_exact<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
-        Call::new(async move {
-            let (result, buf) = self.recv_exact_until(buf, None).await;
-            (result.map(drop), buf)
-        })
+        Call::new(self.recv_exact_until(buf, None, drop))
     }
 
     /// As [`recv_exact`](Stream::recv_exact), with a deadline: none when not everything has come by then, and what
@@ -112,10 +115,15 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Option<()>, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.recv_exact_until(buf, at))
+        Call::new(self.recv_exact_until(buf, at, identity))
     }
 
-    async fn recv_exact_until<B: IoBufMut>(&self, mut buf: B, at: Option<Instant>) -> BufResult<Option<()>, B> {
+    async fn recv_exact_until<B: IoBufMut, T>(
+        &self,
+        mut buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<()>) -> T,
+    ) -> BufResult<T, B> {
         let wanted = buf.capacity();
         let mut filled = 0;
         while filled < wanted {
@@ -127,13 +135,13 @@ impl<F: Family> Stream<F> {
                     filled += count;
                     continue;
                 }
-                Ok(None) => Ok(None),
+                Ok(None) => Ok(answer(None)),
                 Err(error) => Err(self.explain(error)),
             };
             self.fd.keep(&buf.as_bytes()[..filled]);
             return (short, buf);
         }
-        (Ok(Some(())), buf)
+        (Ok(answer(Some(()))), buf)
     }
 
     /// Sends bytes of `buf`, as many as the kernel takes in one go. Answers the count and the buffer.
@@ -142,10 +150,7 @@ impl<F: Family> Stream<F> {
     ///
     /// EPIPE or ECONNRESET when the peer has gone; no signal is raised. ECANCELED when the fiber was cancelled.
     pub fn send<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(async move {
-            let (result, buf) = self.send_until(buf, None).await;
-            (result.map(Option::unwrap_or_default), buf)
-        })
+        Call::new(self.send_until(buf, None, Option::unwrap_or_default))
     }
 
     /// As [`send`](Stream::send), with a deadline: none when nothing could be sent by then.
@@ -155,12 +160,17 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.send_until(buf, at))
+        Call::new(self.send_until(buf, at, identity))
     }
 
-    async fn send_until<B: IoBuf>(&self, buf: B, at: Option<Instant>) -> BufResult<Option<usize>, B> {
+    async fn send_until<B: IoBuf, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
         let ((result, buf), late) = fiber::verb(Send::new(&self.fd, buf)).by(at).await;
-        (by_then(result, late).map_err(|error| self.explain(error)), buf)
+        (by_then(result, late).map(answer).map_err(|error| self.explain(error)), buf)
     }
 
     /// Sends all bytes of `buf`. Answers the buffer.
@@ -187,10 +197,7 @@ impl<F: Family> Stream<F> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn send_all<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
-        Call::new(async move {
-            let (result, buf) = self.send_all_until(buf, None).await;
-            (result.map(drop), buf)
-        })
+        Call::new(self.send_all_until(buf, None, drop))
     }
 
     /// As [`send_all`](Stream::send_all), with a deadline, and says how far it got by then.
@@ -200,10 +207,15 @@ impl<F: Family> Stream<F> {
         deadline: impl Into<Deadline>,
     ) -> Call<impl Future<Output = BufResult<Written, B>>> {
         let at = deadline.into().instant(fiber::now());
-        Call::new(self.send_all_until(buf, at))
+        Call::new(self.send_all_until(buf, at, identity))
     }
 
-    async fn send_all_until<B: IoBuf>(&self, mut buf: B, at: Option<Instant>) -> BufResult<Written, B> {
+    async fn send_all_until<B: IoBuf, T>(
+        &self,
+        mut buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Written) -> T,
+    ) -> BufResult<T, B> {
         let len = buf.len();
         let mut sent = 0;
         while sent < len {
@@ -221,7 +233,7 @@ impl<F: Family> Stream<F> {
                 Err(error) => return (Err(explain::torn(error, &self.peer, sent, len)), buf),
             }
         }
-        (Ok(Written::of(sent, len)), buf)
+        (Ok(answer(Written::of(sent, len))), buf)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Unix datagram sockets.
 
+use std::convert::identity;
 use std::future::Future;
 
 use wo_runtime::error::{IoResult, OpKind};
-use wo_runtime::fiber::Call;
-use wo_runtime::plane::SocketAddress;
+use wo_runtime::fiber::{self, Call};
 use wo_runtime::plane::backend::{Backend, SocketKind};
 use wo_runtime::plane::buf::{Bounce, BufResult, IoBuf};
+use wo_runtime::plane::{Deadline, Instant, SocketAddress};
 
 use crate::addr::ToUnixAddr;
 use crate::datagram::DatagramSocket;
@@ -71,7 +72,19 @@ impl DatagramSocket<Unix> {
         path: A,
     ) -> Call<impl Future<Output = BufResult<usize, B>> + use<'_, B, A>> {
         let address = path.unix_address();
-        Call::new(self.send_to_address(buf, address))
+        Call::new(self.send_to_address(buf, address, None, Option::unwrap_or_default))
+    }
+
+    /// As [`send_to`](DatagramSocket::send_to), with a deadline: none when the receiver's queue was full until then.
+    pub fn send_to_by<B: IoBuf, A: ToUnixAddr, D: Into<Deadline>>(
+        &self,
+        buf: B,
+        path: A,
+        deadline: D,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>> + use<'_, B, A, D>> {
+        let address = path.unix_address();
+        let at = deadline.into().instant(fiber::now());
+        Call::new(self.send_to_address(buf, address, at, identity))
     }
 
     /// As [`send_to`](DatagramSocket::send_to), from borrowed memory.
@@ -85,12 +98,19 @@ impl DatagramSocket<Unix> {
         path: A,
     ) -> Call<impl Future<Output = IoResult<usize>> + use<'a, A>> {
         let address = path.unix_address();
-        Call::new(async move { self.send_to_address(Bounce::holding(buf), address).await.0 })
+        let copy = Bounce::holding(buf);
+        Call::new(async move { self.send_to_address(copy, address, None, Option::unwrap_or_default).await.0 })
     }
 
-    async fn send_to_address<B: IoBuf>(&self, buf: B, address: IoResult<SocketAddress>) -> BufResult<usize, B> {
+    async fn send_to_address<B: IoBuf, T>(
+        &self,
+        buf: B,
+        address: IoResult<SocketAddress>,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
         match address {
-            Ok(to) => self.send_datagram(buf, Some(to)).await,
+            Ok(to) => self.send_datagram(buf, Some(to), at, answer).await,
             Err(error) => (Err(error), buf),
         }
     }
