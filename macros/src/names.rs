@@ -40,35 +40,29 @@ const DECIDED_LATER: &[&str] = &[
 const EXPECTED: &[&str] =
     &["filter", "filter_map", "flat_map", "from_mut", "from_ref", "map", "map_while", "skip_while", "take_while"];
 
-/// Types and modules of `std` that the prelude or habit brings into scope by these names. None of their functions
-/// parks, and most of their constructors hand on expectations.
-const STD_OWNERS: &[&str] = &[
+/// Types of `std` whose constructors hand on what is expected of them (`let f: Box<dyn Fn(&str)> = Box::new(|s| ..)`)
+/// or make a pointer to what is decided later; by the names they go by in every program.
+const WRAPPERS: &[&str] = &[
     "Arc",
-    "BTreeMap",
-    "BTreeSet",
-    "BinaryHeap",
     "Box",
     "Cell",
-    "Cow",
-    "HashMap",
-    "HashSet",
     "ManuallyDrop",
     "MaybeUninit",
+    "Mutex",
     "NonNull",
-    "Option",
+    "OnceCell",
+    "OnceLock",
     "Pin",
     "Rc",
     "RefCell",
-    "Result",
-    "String",
-    "Vec",
-    "VecDeque",
-    "mem",
-    "ptr",
+    "RwLock",
 ];
 
-/// Crates none of whose functions parks.
-const STD_CRATES: &[&str] = &["alloc", "core", "std"];
+/// Those constructors.
+const WRAPPING: &[&str] = &["dangling", "from", "from_raw", "new", "new_cyclic", "new_unchecked", "pin", "uninit"];
+
+/// Functions of `std::mem` that take a reference to what is expected of them.
+const MEM: &[&str] = &["replace", "take"];
 
 /// Functions through which a closure becomes a fiber, as `spawn(..)` or `wo::spawn(..)`.
 const TAKES_FIBER: &[&str] = &["spawn", "spawn_named"];
@@ -118,16 +112,21 @@ pub fn passes_by(name: &Ident) -> bool {
     is_one_of(name, DECIDED_LATER) || is_one_of(name, EXPECTED)
 }
 
-/// Whether calls of this function stay as they are: by its name, by its owner, or because it is a constructor,
-/// which a capital letter tells (`Some(..)`, `Point(..)`) and whose arguments may live as long as the value.
+/// Whether calls of this function stay as they are: by its name, by its owner and its name, because it is written as
+/// `std`'s, or because it is a constructor, which a capital letter tells (`Some(..)`, `Point(..)`) and whose arguments
+/// may live as long as the value.
 pub fn passes_by_function(function: &Path) -> bool {
     let mut segments = function.segments.iter().map(|segment| &segment.ident);
-    let name = segments.next_back();
-    let first = segments.clone().next();
+    let Some(name) = segments.next_back() else {
+        return false;
+    };
     let owner = segments.next_back();
-    name.is_some_and(|name| passes_by(name) || is_constructor(name))
-        || owner.is_some_and(|owner| is_one_of(owner, STD_OWNERS))
-        || first.is_some_and(|krate| is_one_of(krate, STD_CRATES))
+    let first = function.segments.first().map(|segment| &segment.ident);
+    passes_by(name)
+        || is_constructor(name)
+        || owner.is_some_and(|owner| is_one_of(owner, WRAPPERS) && is_one_of(name, WRAPPING))
+        || owner.is_some_and(|owner| owner == "mem" && is_one_of(name, MEM))
+        || owner.is_some() && first.is_some_and(|krate| krate == "std")
 }
 
 /// Whether this is the name of a type or variant rather than of a function.
