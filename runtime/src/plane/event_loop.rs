@@ -8,9 +8,11 @@
 //! The loop is tier A: usable by itself, with callbacks. Fibers use the same slots with a waker in the callback's
 //! place.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task;
@@ -110,7 +112,8 @@ pub struct EventLoop<B: Backend> {
     batch_next: usize,
     in_flight: usize,
     stale: u64,
-    now: Instant,
+    /// When this iteration began; none until somebody asks.
+    now: Cell<Option<Instant>>,
     stop: Arc<AtomicBool>,
     dispatching: bool,
     registrations: ManuallyDrop<Vec<Registration>>,
@@ -133,7 +136,7 @@ impl<B: Backend> EventLoop<B> {
     pub fn over(backend: B, config: &LoopConfig) -> EventLoop<B> {
         let reserved = config.op_slots_max.unwrap_or(usize::MAX).min(config.backend.submission_entries as usize);
         EventLoop {
-            now: backend.now(),
+            now: Cell::new(None),
             asks: backend.caps().backend == BackendKind::Epoll,
             flushes_unasked: 0,
             backend: ManuallyDrop::new(backend),
@@ -186,9 +189,13 @@ impl<B: Backend> EventLoop<B> {
         self.backend.submission_space()
     }
 
-    /// The time this iteration began; the same for everything in one iteration.
+    /// The time of this iteration: read when first asked for, and the same for everything in it.
     pub fn now(&self) -> Instant {
-        self.now
+        self.now.get().unwrap_or_else(|| {
+            let now = self.backend.now();
+            self.now.set(Some(now));
+            now
+        })
     }
 
     /// Completions that came for a token whose life was over. Always 0, unless a kernel misbehaves.
@@ -335,7 +342,7 @@ impl<B: Backend> EventLoop<B> {
         if self.is_drained() {
             return Ok(RunStatus::Drained);
         }
-        let deadline = self.backend.now() + timeout;
+        let deadline = if timeout == Duration::MAX { Instant::NEVER } else { self.backend.now() + timeout };
         let rung = loop {
             self.enter(Some(deadline))?;
             if self.dispatch() > 0 {
@@ -344,10 +351,10 @@ impl<B: Backend> EventLoop<B> {
             if self.stop.swap(false, Ordering::SeqCst) {
                 return Ok(RunStatus::Stopped);
             }
-            if self.now >= deadline {
+            if deadline != Instant::NEVER && self.now() >= deadline {
                 break false;
             }
-            if self.timers.next().is_none_or(|next| next > self.now) {
+            if self.timers.next().is_none_or(|next| next > self.now()) {
                 break true;
             }
         };
@@ -525,11 +532,6 @@ impl<B: Backend> EventLoop<B> {
         self.backend.flush()
     }
 
-    /// Reads the clock for this iteration.
-    pub(crate) fn refresh_clock(&mut self) {
-        self.now = self.backend.now();
-    }
-
     /// Hands everything queued to the kernel and waits: for a completion, a ring of the waker, the nearest timer, or
     /// `until`.
     pub(crate) fn enter(&mut self, until: Option<Instant>) -> IoResult<()> {
@@ -548,31 +550,40 @@ impl<B: Backend> EventLoop<B> {
 
     /// Copies the completions out, then tells each; then fires the timers that are due. Answers how many were told.
     pub(crate) fn dispatch(&mut self) -> usize {
-        self.refresh_clock();
+        self.now.set(None);
         if self.batch_next == self.batch.len() {
             self.batch.clear();
             self.batch_next = 0;
         }
         self.backend.reap(&mut self.batch);
+        self.dispatching = true;
+        let told = catch_unwind(AssertUnwindSafe(|| self.tell()));
+        self.dispatching = false;
+        told.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Tells everybody in the batch, then those whose time has come. A callback that panics ends it; the rest of the
+    /// batch stays.
+    fn tell(&mut self) -> usize {
         let mut told = 0;
         while let Some(completion) = self.batch.get(self.batch_next).copied() {
             self.batch_next += 1;
             self.complete(completion);
             told += 1;
         }
-        told + self.fire_timers()
+        if self.timers.len() == 0 { told } else { told + self.fire_timers() }
     }
 
     fn fire_timers(&mut self) -> usize {
         let mut fired = 0;
         while fired < TIMERS_PER_ITERATION_MAX
-            && let Some(target) = self.timers.pop_due(self.now)
+            && let Some(target) = self.timers.pop_due(self.now())
         {
             fired += 1;
             match target {
                 Target::Wake(waker) => waker.into_iter().for_each(task::Waker::wake),
                 Target::Call(mut thunk) => {
-                    self.call(&mut thunk, Told { res: 0, more: false, orphan: false, leaving: false })
+                    thunk.call(self, Told { res: 0, more: false, orphan: false, leaving: false });
                 }
                 Target::Calling | Target::Nobody => {}
             }
@@ -601,13 +612,13 @@ impl<B: Backend> EventLoop<B> {
         let told = Told { res: completion.res, more: completion.more, orphan: slot.orphan, leaving: false };
         if completion.more {
             let Target::Call(mut thunk) = std::mem::replace(&mut slot.target, Target::Calling) else { return };
-            self.call(&mut thunk, told);
+            thunk.call(self, told);
             self.put_back(token, thunk);
             return;
         }
         self.in_flight -= 1;
         if let Target::Call(mut thunk) = self.slots.release(token) {
-            self.call(&mut thunk, told);
+            thunk.call(self, told);
         }
     }
 
@@ -617,15 +628,6 @@ impl<B: Backend> EventLoop<B> {
             && matches!(slot.target, Target::Calling)
         {
             slot.target = Target::Call(thunk);
-        }
-    }
-
-    fn call(&mut self, thunk: &mut Thunk<EventLoop<B>>, told: Told) {
-        self.dispatching = true;
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| thunk.call(self, told)));
-        self.dispatching = false;
-        if let Err(payload) = panicked {
-            std::panic::resume_unwind(payload);
         }
     }
 
