@@ -591,6 +591,7 @@ impl<B: Backend> EventLoop<B> {
         fired
     }
 
+    #[inline]
     fn complete(&mut self, completion: RawCompletion) {
         let token = completion.token;
         let Some(slot) = self.slots.get(token).filter(|slot| slot.state != State::Ended) else {
@@ -631,6 +632,7 @@ impl<B: Backend> EventLoop<B> {
         }
     }
 
+    #[inline]
     fn arm(&mut self, raw: RawOp, target: Target<EventLoop<B>>) -> IoResult<Token> {
         let kind = raw.kind();
         self.hand_over_cancels();
@@ -661,7 +663,15 @@ impl<B: Backend> EventLoop<B> {
     }
 
     /// Passes the waiting cancel requests to the backend, as many as it takes; the rest stay at the front.
+    #[inline]
     fn hand_over_cancels(&mut self) {
+        if !self.cancels.is_empty() {
+            self.hand_over_waiting_cancels();
+        }
+    }
+
+    #[cold]
+    fn hand_over_waiting_cancels(&mut self) {
         while let Some(&token) = self.cancels.front() {
             if self.slots.get(token).is_some_and(|slot| slot.state == State::CancelRequested)
                 && self.backend.cancel(token).is_err()

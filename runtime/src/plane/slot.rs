@@ -63,6 +63,7 @@ impl<L: 'static> Slab<L> {
     }
 
     /// Takes a free slot; none when the limit is reached.
+    #[inline]
     pub(crate) fn take(&mut self, kind: OpKind, target: Target<L>) -> Option<Token> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -91,6 +92,7 @@ impl<L: 'static> Slab<L> {
     }
 
     /// The slot a token names, while the token is not stale.
+    #[inline]
     pub(crate) fn get(&mut self, token: Token) -> Option<&mut Slot<L>> {
         let slot = self.slots.get_mut(token.index() as usize)?;
         let live = token.class() == Some(Class::User) && slot.generation == token.generation();
@@ -98,6 +100,7 @@ impl<L: 'static> Slab<L> {
     }
 
     /// Gives a slot back; its target comes out.
+    #[inline]
     pub(crate) fn release(&mut self, token: Token) -> Target<L> {
         let slot = &mut self.slots[token.index() as usize];
         debug_assert_eq!(slot.generation, token.generation(), "only a live slot goes free");

@@ -40,10 +40,12 @@ struct VTable<L: 'static> {
 
 impl<L: 'static> Thunk<L> {
     /// Erases `callback`.
+    #[inline(always)]
     pub(crate) fn new<F: FnMut(&mut L, Told) + 'static>(callback: F) -> Thunk<L> {
         if fits::<F>() { Thunk::inline(callback) } else { Thunk::inline(Box::new(callback)) }
     }
 
+    #[inline(always)]
     fn inline<F: FnMut(&mut L, Told) + 'static>(callback: F) -> Thunk<L> {
         assert!(fits::<F>(), "a callback that does not fit is boxed first");
         let mut storage = Storage::uninit();
