@@ -1,8 +1,8 @@
 //! Asking an actor: a request that carries the place for its answer.
 //!
-//! The place is shared by three: the asker waits at it, the [`Reply`] in the message fills it, and the actor's loop looks
-//! at it before and while the handler runs. Each looks under one lock, once per step, so whoever comes first is seen:
-//! an answer, an asker whose time ran out, or a handler that ended without a word.
+//! The place is shared by three: the asker waits at it, the [`Reply`] in the message fills it, and the actor's loop
+//! looks at it before and while the handler runs. Each looks under one lock, once per step, so whoever comes first is
+//! seen: an answer, an asker whose time ran out, or a handler that ended without a word.
 //!
 //! When the asker's deadline passes it marks the place and wakes the handler, whose verbs are then cancelled. A request
 //! that is marked before its turn comes is not handled at all.
