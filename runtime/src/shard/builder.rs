@@ -11,6 +11,7 @@ use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
 use crate::os::signals::StopSignals;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
 use crate::plane::{LoopConfig, ShardLoop};
+use crate::shard::cores::say_crowded_once;
 use crate::shard::env::{Environment, EnvironmentError};
 use crate::shard::program::{Door, Here, Program, here, set_here};
 use crate::shard::threads::Threads;
@@ -34,7 +35,11 @@ pub(crate) struct Setup {
 impl Setup {
     /// The shard's loop, for the thread that calls.
     pub(crate) fn event_loop(&self) -> IoResult<ShardLoop> {
-        Ok(ShardLoop::over(AnyBackend::select(self.io, &self.config.backend)?, &self.config))
+        let event_loop = ShardLoop::over(AnyBackend::select(self.io, &self.config.backend)?, &self.config);
+        if self.io == Selection::Auto {
+            say_fallback_once(event_loop.caps());
+        }
+        Ok(event_loop)
     }
 
     /// Makes the thread that calls a shard.
@@ -189,9 +194,7 @@ impl Builder {
         // The simulated kernel is one world on one thread.
         let others = if self.io == Selection::Sim { 0 } else { self.shards - 1 };
         let event_loop = setup.event_loop().map_err(RunError::Setup)?;
-        if self.io == Selection::Auto {
-            say_fallback_once(event_loop.caps());
-        }
+        say_crowded_once(others + 1);
         let (threads, mut doors) = Threads::start(others, &setup).map_err(RunError::Setup)?;
         let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
         let driver = setup.driver(event_loop);
