@@ -1,0 +1,136 @@
+//! A panic ends its fiber alone, is told to whoever joins it, and is never swallowed.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use wo_runtime::fiber;
+use wo_runtime::plane::ops::Job;
+
+use crate::backends::{EVERY, on_every_backend, run, those_of};
+use crate::child::{self, test_path};
+
+#[wo::fiber]
+fn one_of_three_panics() {
+    let dropped = Rc::new(());
+    let held = dropped.clone();
+    let before = wo::spawn(|| {
+        wo::sleep(Duration::from_millis(2)).expect("sleep");
+        1
+    });
+    let panicking = wo::spawn(|| {
+        let _held = held;
+        wo::sleep(Duration::from_millis(1)).expect("sleep");
+        if true {
+            panic!("on purpose: {}", 40 + 2);
+        }
+        2
+    });
+    let after = wo::spawn(|| {
+        wo::sleep(Duration::from_millis(3)).expect("sleep");
+        3
+    });
+    let error = panicking.join().expect_err("it panicked");
+    assert!(error.is_panic());
+    let payload = error.into_panic().expect("it panicked");
+    assert_eq!(payload.downcast_ref::<String>().map(String::as_str), Some("on purpose: 42"));
+    assert_eq!(Rc::strong_count(&dropped), 1, "what the fiber held is dropped");
+    assert_eq!((before.join().expect("a sibling"), after.join().expect("a sibling")), (1, 3));
+}
+
+#[test]
+fn r36_panic_task() {
+    on_every_backend(one_of_three_panics);
+}
+
+#[wo::fiber]
+fn panics_under_a_name() {
+    let handle = wo::spawn_named("the unlucky one", || {
+        if true {
+            panic!("reported with its name");
+        }
+    });
+    let id = handle.id();
+    assert!(handle.join().is_err());
+    println!("fiber {id:?}");
+}
+
+#[test]
+fn r36_panic_is_reported() {
+    let wrote = child::run(test_path!(), || on_every_backend(panics_under_a_name));
+    if let Some(wrote) = wrote {
+        let reports = wrote.matches("the unlucky one").count();
+        assert!(reports >= those_of(EVERY).len(), "the report names the fiber: {wrote}");
+        assert!(wrote.contains("reported with its name"), "{wrote}");
+    }
+}
+
+/// More calls that panic than the pool has threads, then one that answers.
+#[wo::fiber]
+fn panics_on_the_pool() {
+    for number in 0..8 {
+        let ended = wo::wait(fiber::verb(Job::new(move || {
+            if true {
+                panic!("call {number} fails");
+            }
+            number
+        })));
+        let payload = ended.expect("the call ran").expect_err("it panicked");
+        assert_eq!(payload.downcast_ref::<String>(), Some(&format!("call {number} fails")));
+    }
+    let answered = wo::wait(fiber::verb(Job::new(|| 42)));
+    assert_eq!(answered.expect("the call ran").expect("it did not panic"), 42);
+}
+
+#[test]
+fn r36_panic_blocking() {
+    on_every_backend(panics_on_the_pool);
+}
+
+/// Panics when it is dropped, unless the thread panics already.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("a destructor's panic");
+        }
+    }
+}
+
+/// Counts itself when it is dropped.
+struct Counted(Rc<std::cell::Cell<u32>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[wo::fiber]
+fn leave_bombs(dropped: Rc<std::cell::Cell<u32>>) {
+    for number in 0..9 {
+        let counted = Counted(dropped.clone());
+        wo::spawn(|| {
+            let _counted = counted;
+            let _bomb = (number % 3 == 1).then_some(Bomb);
+            wo::sleep(Duration::MAX).expect("sleep");
+        });
+    }
+    wo::sleep(Duration::from_millis(1)).expect("sleep");
+}
+
+#[test]
+fn r36_panic_drop() {
+    let wrote = child::run(test_path!(), || {
+        for backend in those_of(EVERY) {
+            let dropped = Rc::new(std::cell::Cell::new(0));
+            let counter = dropped.clone();
+            run(backend, |builder| builder, move || leave_bombs(counter));
+            assert_eq!(dropped.get(), 9, "on {backend}: a panicking destructor stops no other");
+        }
+    });
+    if let Some(wrote) = wrote {
+        let reports = wrote.matches("a destructor's panic").count();
+        assert!(reports >= 3 * those_of(EVERY).len(), "{reports} reports: {wrote}");
+    }
+}

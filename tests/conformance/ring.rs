@@ -1,0 +1,238 @@
+//! Rings that are too small, and rings that are refused.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use wo::net::{TcpListener, TcpStream};
+use wo::{Builder, RunError};
+use wo_runtime::error::errno::ENOMEM;
+use wo_runtime::error::{OpKind, Stage};
+use wo_runtime::fiber;
+use wo_runtime::plane::backend::{BackendConfig, BackendKind, Selection};
+use wo_runtime::plane::buf::BufPool;
+use wo_runtime::plane::current::register_pool;
+use wo_runtime::plane::ops;
+
+use crate::backends::{Watch, run, those_of};
+use crate::child::{self, test_path};
+
+/// Asks for room for that many descriptors.
+fn raise_descriptor_limit(to: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls are given a live `rlimit`.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(to);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+    assert!(limit.rlim_cur >= to, "this case wants `ulimit -n {to}`");
+}
+
+#[wo::fiber]
+fn echo_once(stream: TcpStream) {
+    let mut buf = [0; 64];
+    loop {
+        let count = stream.read(&mut buf).expect("read");
+        if count == 0 {
+            return;
+        }
+        stream.write_all(&buf[..count]).expect("write");
+    }
+}
+
+#[wo::fiber]
+fn ask(address: std::net::SocketAddr, number: usize) {
+    let stream = TcpStream::connect(address).expect("connect");
+    for round in 0..4 {
+        let request = format!("{number}/{round}").into_bytes();
+        stream.write_all(&request).expect("write");
+        let mut reply = vec![0; request.len()];
+        let reply = match stream.read_exact_by(&mut reply, Duration::from_secs(60)).expect("read") {
+            Some(()) => reply,
+            None => panic!("connection {number} waited in vain in round {round}"),
+        };
+        assert_eq!(reply, request);
+    }
+}
+
+#[wo::fiber]
+fn more_than_the_queue_holds() {
+    const NOPS: usize = 10_000;
+    const CONNECTIONS: usize = 500;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr();
+    let mut fibers = Vec::new();
+    let done = Rc::new(Cell::new(0));
+    for _ in 0..NOPS {
+        let done = done.clone();
+        fibers.push(wo::spawn(|| {
+            wo::wait(fiber::verb(ops::Nop)).expect("nop");
+            done.set(done.get() + 1);
+        }));
+    }
+    for number in 0..CONNECTIONS {
+        fibers.push(wo::spawn(|| ask(address, number)));
+    }
+    for _ in 0..CONNECTIONS {
+        let (stream, _peer) = listener.accept().expect("accept");
+        fibers.push(wo::spawn(|| echo_once(stream)));
+    }
+    for fiber in fibers {
+        fiber.join().expect("a fiber ended");
+    }
+    assert_eq!(done.get(), NOPS);
+}
+
+#[test]
+fn r13_cq_overflow() {
+    child::run(test_path!(), || {
+        raise_descriptor_limit(2000);
+        for backend in those_of(&[Selection::Uring, Selection::Epoll, Selection::Sim]) {
+            let small = BackendConfig { submission_entries: 8, completion_entries: 16, ..BackendConfig::default() };
+            run(backend, |builder| builder.backend_config(small), more_than_the_queue_holds);
+        }
+    });
+}
+
+/// From here on this thread's `io_uring_setup` answers `errno`.
+fn deny_ring(errno: i32) {
+    let denied = libc::SYS_io_uring_setup as u32;
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let mut filter = [
+        // The number of the call stands first in what a filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        libc::sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: 0, jf: 1, k: denied },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its four statements are live during the call; the kernel copies them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let installed = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
+        assert_eq!(installed, 0, "seccomp: {}", std::io::Error::last_os_error());
+    }
+}
+
+#[wo::fiber]
+fn echo_across() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr();
+    let client = wo::spawn(|| ask(address, 0));
+    let (stream, _peer) = listener.accept().expect("accept");
+    echo_once(stream);
+    client.join().expect("the client ended");
+}
+
+#[wo::fiber]
+fn works_on_epoll_and_says_why(errno: i32) {
+    echo_across();
+    let caps = wo::backend().expect("a program runs");
+    assert_eq!(caps.backend, BackendKind::Epoll);
+    let why = &caps.steps.last().expect("the reason is on record").error;
+    assert_eq!((why.errno(), why.op(), why.stage()), (errno, OpKind::Setup, Stage::Setup), "{why}");
+    println!("fell back: {why}");
+}
+
+fn with_ring_denied(errno: i32, remedies: &[&str]) {
+    let _watch = Watch::new(format!("a program without a ring, errno {errno}"));
+    deny_ring(errno);
+    Builder::new().io(Selection::Auto).run(|| works_on_epoll_and_says_why(errno)).expect("auto falls back");
+    match Builder::new().io(Selection::Uring).run(echo_across) {
+        Err(RunError::Setup(refusal)) => {
+            assert_eq!((refusal.errno(), refusal.stage()), (errno, Stage::Setup), "{refusal}");
+            let text = refusal.to_string();
+            println!("refused: {text}");
+            for remedy in remedies {
+                assert!(text.contains(remedy), "errno {errno} should mention {remedy}: {text}");
+            }
+        }
+        other => panic!("uring never falls back: {other:?}"),
+    }
+}
+
+#[test]
+fn r14_ring_denied() {
+    // Filters add up, so each errno has a child of its own.
+    let cases: [(i32, &[&str]); 6] = [
+        (libc::ENOSYS, &["6.1", "WO_IO"]),
+        (libc::EPERM, &["io_uring_disabled", "seccomp"]),
+        (libc::EACCES, &["seccomp"]),
+        (libc::EINVAL, &["6.1", "WO_IO"]),
+        (libc::ENOMEM, &["ulimit -l"]),
+        (libc::EMFILE, &["ulimit -n"]),
+    ];
+    let test = test_path!();
+    if child::is_child(test) {
+        let asked = std::env::var("WO_TEST_ERRNO").expect("set by the parent");
+        let (errno, remedies) =
+            cases.into_iter().find(|(errno, _)| errno.to_string() == asked).expect("one of the cases");
+        return with_ring_denied(errno, remedies);
+    }
+    for (errno, _) in cases {
+        let mut command = child::command(test);
+        command.env("WO_TEST_ERRNO", errno.to_string()).env_remove("WO_IO");
+        child::expect_success(command.output().expect("the test binary starts"));
+    }
+}
+
+/// No memory may be locked beyond 64 KiB, and no privilege lifts that.
+fn lock_at_most_64_kib() {
+    let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
+    // SAFETY: the limit is live; the other calls take numbers. Root would be beyond the limit, so it is given up.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+            assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+        }
+    }
+}
+
+/// An echo whose server receives into and sends from buffers of a pool.
+#[wo::fiber]
+fn echo_from_a_pool(pool: BufPool) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr();
+    let client = wo::spawn(|| ask(address, 0));
+    let (stream, _peer) = listener.accept().expect("accept");
+    loop {
+        let buf = pool.take().expect("it came back");
+        let (received, buf) = stream.recv(buf);
+        if received.expect("recv") == 0 {
+            break;
+        }
+        let (sent, _buf) = stream.send_all(buf);
+        sent.expect("send");
+    }
+    client.join().expect("the client ended");
+}
+
+#[wo::fiber]
+fn register_more_than_may_be_locked() {
+    // 4 MiB each; refused each time, said once.
+    for _ in 0..3 {
+        let mut pool = BufPool::new(1024, 4096).expect("the memory itself is to be had");
+        let refusal = register_pool(&mut pool).expect_err("64 KiB may be locked");
+        assert_eq!(refusal.errno(), ENOMEM, "{refusal}");
+        assert!(refusal.to_string().contains("ulimit -l"), "the error names the remedy: {refusal}");
+        assert!(!pool.is_registered());
+        echo_from_a_pool(pool);
+    }
+}
+
+#[test]
+fn r15_memlock_64k() {
+    let ring = those_of(&[Selection::Uring]);
+    let wrote = child::run(test_path!(), || {
+        lock_at_most_64_kib();
+        // All four shards start: on rings as small as they fit, and under `auto` on epoll when there is no more room.
+        for _ in &ring {
+            run(Selection::Auto, |builder| builder.shards(4), register_more_than_may_be_locked);
+        }
+    });
+    if let Some(wrote) = wrote {
+        assert_eq!(wrote.matches("wo: warning:").count(), ring.len(), "one warning: {wrote}");
+    }
+}
