@@ -1,0 +1,140 @@
+//! The end of a program whose ops do not end, and cancels that meet a full queue.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wo::net::UnixStream;
+use wo::{Builder, IoResult, RunError};
+use wo_runtime::error::OpKind;
+use wo_runtime::fiber;
+use wo_runtime::plane::backend::BackendConfig;
+use wo_runtime::plane::ops::Job;
+
+use crate::alone;
+use crate::backends::{EVERY, REAL, Watch, run, those_of};
+use crate::child::{self, test_path};
+
+/// Leaves a fiber in a call that never comes back, and that nothing can interrupt.
+#[wo::fiber]
+fn leave_a_call_stuck(held: Arc<()>) {
+    let runs = Arc::new(AtomicBool::new(false));
+    let started = Arc::clone(&runs);
+    wo::spawn(|| {
+        let call = Job::new(move || {
+            let _held = held;
+            started.store(true, Ordering::SeqCst);
+            loop {
+                std::thread::park();
+            }
+        });
+        let ended: IoResult<std::thread::Result<()>> = wo::wait(fiber::verb(call));
+        unreachable!("it never comes back: {ended:?}");
+    });
+    // A call that has not begun can be taken back.
+    while !runs.load(Ordering::SeqCst) {
+        wo::yield_now().expect("yield");
+    }
+}
+
+#[test]
+fn r8_shutdown_stuck_op() {
+    let _alone = alone();
+    // The stuck call keeps its thread and its memory for as long as the process lives.
+    child::run(test_path!(), || {
+        for backend in those_of(REAL) {
+            let _watch = Watch::new(format!("a shutdown on {backend}"));
+            let held = Arc::new(());
+            let by_the_call = Arc::clone(&held);
+            let begun = Instant::now();
+            let ended =
+                Builder::new().io(backend).grace(Duration::from_millis(200)).run(|| leave_a_call_stuck(by_the_call));
+            let took = begun.elapsed();
+            assert!(took <= Duration::from_millis(500), "on {backend}: {took:?}");
+            match ended {
+                Err(RunError::Stuck { ops }) => {
+                    assert_eq!(ops, [OpKind::Job], "on {backend}");
+                    let text = RunError::Stuck { ops }.to_string();
+                    assert!(text.contains("job"), "on {backend}: {text}");
+                }
+                other => panic!("on {backend}: {other:?}"),
+            }
+            assert_eq!(Arc::strong_count(&held), 2, "on {backend}: freed while the call may still use it");
+        }
+    });
+}
+
+/// Leaves a fiber that opens a pipe nobody writes to.
+#[wo::fiber]
+fn leave_an_open_stuck(path: PathBuf) {
+    wo::spawn(|| {
+        let opened = wo::fs::File::open(&path);
+        unreachable!("nobody opens the other half: {opened:?}");
+    });
+    // One turn of the loop, so that the kernel has the open.
+    wo::sleep(Duration::from_millis(1)).expect("sleep");
+}
+
+#[test]
+fn r8_shutdown_brings_an_open_back() {
+    let _alone = alone();
+    for backend in those_of(REAL) {
+        let _watch = Watch::new(format!("a shutdown on {backend}"));
+        let dir = tempfile::tempdir().expect("a folder for the pipe");
+        let path = dir.path().join("fifo");
+        let name = CString::new(path.as_os_str().as_bytes()).expect("a path without a zero byte");
+        // SAFETY: the name is a live string that ends in a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let begun = Instant::now();
+        let ended = Builder::new().io(backend).grace(Duration::from_millis(200)).run(|| leave_an_open_stuck(path));
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_millis(500), "on {backend}: {took:?}");
+        ended.unwrap_or_else(|error| panic!("on {backend}: {error}"));
+    }
+}
+
+/// Eight silent reads whose deadlines pass in the tick that queues sixteen ops more.
+#[wo::fiber]
+fn cancels_meet_a_full_queue() {
+    const SILENT: usize = 8;
+    const MORE: usize = 16;
+    let start = wo::now();
+    let at = start + Duration::from_millis(20);
+    let mut fibers = Vec::new();
+    let mut kept = Vec::new();
+    for _ in 0..SILENT {
+        let (reader, writer) = UnixStream::pair().expect("pair");
+        kept.push(writer);
+        fibers.push(wo::spawn(|| {
+            let (read, _buf) = reader.recv_by(vec![0; 16], at);
+            assert_eq!(read.expect("recv"), None);
+        }));
+    }
+    for _ in 0..MORE {
+        let (reader, writer) = UnixStream::pair().expect("pair");
+        writer.write_all(b"ready").expect("write");
+        kept.push(writer);
+        fibers.push(wo::spawn(|| {
+            wo::sleep_until(at).expect("sleep");
+            let (read, _buf) = reader.recv(vec![0; 16]);
+            assert_eq!(read.expect("recv"), 5);
+        }));
+    }
+    for fiber in fibers {
+        fiber.join().expect("a fiber ended");
+    }
+    let took = wo::now().since(start);
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[test]
+fn r11_cancel_when_sq_full() {
+    let _alone = alone();
+    for backend in those_of(EVERY) {
+        let config = BackendConfig { submission_entries: 8, ..BackendConfig::default() };
+        run(backend, |builder| builder.backend_config(config), cancels_meet_a_full_queue);
+    }
+}

@@ -1,0 +1,138 @@
+//! Signals: a storm of them disturbs nothing, and the one that stops a program is heard at once.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use wo::Builder;
+use wo::net::{TcpListener, TcpStream};
+use wo_runtime::plane::backend::Selection;
+
+use crate::alone;
+use crate::backends::{REAL, Watch, on_real_backends, those_of};
+use crate::child::{self, test_path};
+use crate::process::{this_thread, until_asleep};
+
+extern "C" fn ignore(_signal: libc::c_int) {}
+
+/// SIGALRM every millisecond, to a handler that does nothing, interrupting every call it meets.
+fn begin_storm() {
+    // SAFETY: the handler touches nothing; both structures are live and fully set, zeros where not named.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()), 0);
+        let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
+        let storm = libc::itimerval { it_interval: every, it_value: every };
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const storm, std::ptr::null_mut()), 0);
+    }
+}
+
+#[wo::fiber]
+fn echo_back(stream: TcpStream) {
+    let mut buf = vec![0; 8192];
+    loop {
+        let count = stream.read(&mut buf).expect("read");
+        if count == 0 {
+            return;
+        }
+        stream.write_all(&buf[..count]).expect("write");
+    }
+}
+
+#[wo::fiber]
+fn sleep_echo_and_read() {
+    const MIB: usize = 1 << 20;
+    let start = wo::now();
+    wo::sleep(Duration::from_millis(100)).expect("sleep");
+    let slept = wo::now().since(start);
+    assert!((100..=130).contains(&slept.as_millis()), "sleep(100 ms) took {slept:?}");
+
+    let bytes: Rc<Vec<u8>> = Rc::new((0..MIB).map(|at| (at % 251) as u8).collect());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let client = TcpStream::connect(listener.local_addr()).expect("connect");
+    let (stream, _peer) = listener.accept().expect("accept");
+    let server = wo::spawn(|| echo_back(stream));
+    let (sending, sent) = (client.clone(), bytes.clone());
+    let sender = wo::spawn(|| sending.write_all(&sent).expect("write"));
+    let mut reply = vec![0; MIB];
+    client.read_exact(&mut reply).expect("read");
+    assert_eq!(reply, *bytes);
+    sender.join().expect("the sender ended");
+    client.shutdown(std::net::Shutdown::Write).expect("shutdown");
+    server.join().expect("the server ended");
+
+    let dir = tempfile::tempdir().expect("a folder for the file");
+    let path = dir.path().join("mebibyte");
+    wo::fs::write(&path, bytes.to_vec()).expect("write");
+    assert_eq!(wo::fs::read(&path).expect("read"), *bytes);
+}
+
+#[test]
+fn r20_eintr_storm() {
+    let _alone = alone();
+    child::run(test_path!(), || {
+        begin_storm();
+        on_real_backends(sleep_echo_and_read);
+    });
+}
+
+/// Sends the signal to this process once the thread sleeps in the kernel; answers when that was.
+fn signal_when_asleep(signal: i32, thread: u32) -> std::thread::JoinHandle<Instant> {
+    std::thread::spawn(move || {
+        until_asleep(thread, 0);
+        let sent = Instant::now();
+        // SAFETY: the call takes numbers.
+        assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+        sent
+    })
+}
+
+#[wo::fiber]
+fn wait_for_the_stop(signal: i32) {
+    // Fresh submissions go in with the very call that waits: each echo leaves some behind.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let client = TcpStream::connect(listener.local_addr()).expect("connect");
+    let (stream, _peer) = listener.accept().expect("accept");
+    let cleaned_up = Rc::new(Cell::new(false));
+    let noted = cleaned_up.clone();
+    let cleaning = wo::spawn(|| {
+        let mut buf = [0; 16];
+        let stopped = stream.read(&mut buf).expect_err("nobody writes");
+        assert!(stopped.is_cancelled(), "{stopped}");
+        noted.set(true);
+    });
+    let signalling = signal_when_asleep(signal, this_thread());
+    let mut buf = [0; 16];
+    let stopped = client.read(&mut buf).expect_err("nobody writes");
+    let heard = Instant::now();
+    assert!(stopped.is_cancelled(), "{stopped}");
+    let sent = signalling.join().expect("the signal was sent");
+    let latency = heard.duration_since(sent);
+    assert!(latency < Duration::from_millis(20), "the stop was heard after {latency:?}");
+    // The stop is no error of the other fiber's either: it has run to its end, or will in this turn.
+    while !cleaning.is_finished() {
+        let _stopping = wo::yield_now();
+    }
+    assert!(cleaned_up.get());
+}
+
+fn stop_by(signal: i32, backend: Selection) {
+    let _watch = Watch::new(format!("a stop on {backend}"));
+    Builder::new()
+        .io(backend)
+        .stop_signals(true)
+        .run(|| wait_for_the_stop(signal))
+        .unwrap_or_else(|error| panic!("on {backend}: {error}"));
+}
+
+#[test]
+fn r22_signal_latency() {
+    let _alone = alone();
+    child::run(test_path!(), || {
+        for backend in those_of(REAL) {
+            stop_by(libc::SIGTERM, backend);
+            stop_by(libc::SIGINT, backend);
+        }
+    });
+}
