@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         match listener.accept() {
             Ok((stream, _peer)) => {
-                let _detached = wo::spawn(|| serve(stream));
+                wo::spawn(|| serve(stream));
             }
             Err(stop) if stop.is_cancelled() => return Ok(()),
             // Out of descriptors, say: told once, and accepting goes on by itself when some are free.

@@ -22,18 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The loop never parks and never yields in its source; the runtime sees to it that the others get their turn.
     let turns = Rc::new(Cell::new(0_u64));
     let counter = turns.clone();
-    let _hot = wo::spawn(|| {
+    wo::spawn(|| {
         loop {
             counter.set(counter.get() + 1);
         }
     });
     for number in 1..=3 {
-        let _sleeper = wo::spawn(|| sleep_and_tell(number));
+        wo::spawn(|| sleep_and_tell(number));
     }
     loop {
         match listener.accept() {
             Ok((stream, _peer)) => {
-                let _detached = wo::spawn(|| echo(stream));
+                wo::spawn(|| echo(stream));
             }
             Err(stop) if stop.is_cancelled() => break,
             Err(trouble) => eprintln!("{trouble}"),
