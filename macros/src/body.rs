@@ -5,8 +5,8 @@ use std::iter;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::visit::Visit;
-use syn::{Block, ReturnType, Stmt, Type, TypeImplTrait, parse_quote_spanned};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Block, ReturnType, Stmt, Type, parse_quote, parse_quote_spanned};
 
 use crate::spans::generated_at;
 
@@ -53,15 +53,17 @@ pub fn output_type(output: &ReturnType) -> TokenStream {
 }
 
 /// A statement that never runs and tells the compiler what the `async` block around it returns, so that `return`, `?`
-/// and the last expression convert to `output` as in a function. There is none where `output` holds an `impl Trait`,
-/// which cannot be written there, nor where it is `!`, to which nothing converts.
+/// and the last expression convert to `output` as in a function. There is none for `!`, to which nothing converts.
 pub fn anchor(output: &ReturnType) -> Option<Stmt> {
-    let place = match output {
-        ReturnType::Default => Span::call_site(),
-        ReturnType::Type(_, output) if is_never(output) || holds_impl_trait(output) => return None,
-        ReturnType::Type(_, output) => output.span(),
+    let (place, output) = match output {
+        ReturnType::Default => (Span::call_site(), quote! { () }),
+        ReturnType::Type(_, output) if is_never(output) => return None,
+        ReturnType::Type(_, output) => {
+            let mut nameable = output.clone();
+            ImplTraitToInferred.visit_type_mut(&mut nameable);
+            (output.span(), quote! { #nameable })
+        }
     };
-    let output = output_type(output);
     Some(parse_quote_spanned! {generated_at(place)=>
         if false {
             return ::wo::__rt::output::<#output>();
@@ -78,14 +80,14 @@ fn is_never(output: &Type) -> bool {
     }
 }
 
-fn holds_impl_trait(output: &Type) -> bool {
-    struct Finder(bool);
-    impl Visit<'_> for Finder {
-        fn visit_type_impl_trait(&mut self, _: &TypeImplTrait) {
-            self.0 = true;
+/// Leaves to inference what has no name in a body: `Result<impl Iterator, E>` becomes `Result<_, E>`.
+struct ImplTraitToInferred;
+
+impl VisitMut for ImplTraitToInferred {
+    fn visit_type_mut(&mut self, written: &mut Type) {
+        match written {
+            Type::ImplTrait(_) => *written = parse_quote!(_),
+            _ => visit_mut::visit_type_mut(self, written),
         }
     }
-    let mut finder = Finder(false);
-    finder.visit_type(output);
-    finder.0
 }

@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Block, Error, Item, Result, Signature, Token, Visibility, braced, token};
+use syn::{AttrStyle, Attribute, Block, Error, Item, Result, Signature, Token, Visibility, braced, token};
 
 /// The parts of a function.
 pub struct Function {
@@ -59,7 +59,8 @@ impl Parse for Function {
         }
         let content;
         let brace_token: token::Brace = braced!(content in input);
-        attrs.extend(content.call(Attribute::parse_inner)?);
+        let inner = content.call(Attribute::parse_inner)?;
+        attrs.extend(inner.into_iter().map(|attr| Attribute { style: AttrStyle::Outer, ..attr }));
         let stmts = content.call(Block::parse_within)?;
         Ok(Function { attrs, vis, sig, body: Some(Block { brace_token, stmts }) })
     }

@@ -317,6 +317,14 @@ fn what_they_return_converts_as_in_a_function() {
         text.chars().filter_map(|c| c.to_digit(10)).collect::<Vec<_>>().into_iter()
     }
     #[wo::fiber]
+    fn checked(text: &str) -> Result<impl Iterator<Item = u32> + use<>, Box<dyn Error>> {
+        let n: u32 = text.parse()?;
+        if n == 0 {
+            return Err("nothing".into());
+        }
+        Ok(digits(n))
+    }
+    #[wo::fiber]
     fn slice(values: &[u8; 4]) -> &[u8] {
         parked(values)
     }
@@ -344,10 +352,12 @@ fn what_they_return_converts_as_in_a_function() {
             format!("{:?} {:?} {:?}", told(parsed("5")), told(parsed("")), told(parsed("12"))),
             format!("{} {}", digits(123).sum::<u32>(), slice(&[1, 2, 3, 4]).len()),
             format!("{} {}", function(true)(5), function(false)(-6)),
-            format!("{}", positive(5)),
+            format!("{} {:?}", positive(5), checked("45").map(|digits| digits.count()).ok()),
+            format!("{} {}", checked("0").err().unwrap(), checked("x").is_err()),
         ]
     }
-    let expected = ["1 \"late\"", "Ok(5) Err(\"nothing\") Err(\"12 is large\")", "6 4", "-5 6", "5"];
+    let expected =
+        ["1 \"late\"", "Ok(5) Err(\"nothing\") Err(\"12 is large\")", "6 4", "-5 6", "5 Some(2)", "nothing true"];
     assert_eq!(run(body()), expected);
 }
 
@@ -360,6 +370,12 @@ fn recursion_is_boxed_by_itself() {
     #[wo::fiber]
     fn depth(n: u32) -> u32 {
         if n == 0 { 0 } else { 1 + depth(n - 1) }
+    }
+    #[wo::fiber]
+    fn spread(n: u32) -> u32 {
+        let Some(less) = n.checked_sub(1) else { return 1 };
+        let other = wo::spawn(|| spread(less));
+        spread(less) + other.join().unwrap()
     }
     #[wo::fiber]
     fn permutations<T: Clone>(values: &[T]) -> Vec<Vec<T>> {
@@ -377,10 +393,10 @@ fn recursion_is_boxed_by_itself() {
         all
     }
     #[wo::fiber]
-    fn body() -> (u64, u32, usize) {
-        (fibonacci(10), depth(2_000), permutations(&['a', 'b', 'c', 'd']).len())
+    fn body() -> (u64, u32, u32, usize) {
+        (fibonacci(10), depth(2_000), spread(5), permutations(&['a', 'b', 'c', 'd']).len())
     }
-    assert_eq!(run(body()), (55, 2_000, 24));
+    assert_eq!(run(body()), (55, 2_000, 32, 24));
 }
 
 #[test]
@@ -542,8 +558,9 @@ fn unsafe_functions_and_attributes_stay() {
     /// There is one.
     #[wo::fiber]
     #[inline]
-    #[allow(dead_code, reason = "the attributes stay on the function")]
     unsafe fn first(values: *const u32) -> u32 {
+        #![expect(unused_variables, reason = "an attribute may stand inside, too")]
+        let unused = 5;
         // SAFETY: the caller says there is one.
         parked(unsafe { values.read() })
     }

@@ -111,6 +111,7 @@ impl Rewriter<'_> {
 pub(super) fn forget_expected_type(operand: &mut Expr) {
     let place = match operand {
         Expr::Paren(inner) => return forget_expected_type(&mut inner.expr),
+        Expr::Group(inner) => return forget_expected_type(&mut inner.expr),
         Expr::Await(wait) => wait.await_token.span,
         _ => return,
     };

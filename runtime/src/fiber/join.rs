@@ -14,6 +14,11 @@ use crate::fiber::task::{self, FiberId, Meta, Payload, Quiet, Started};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
+#[diagnostic::on_unimplemented(
+    message = "this is not the body of a fiber",
+    label = "neither a call that parks nor a closure that gives a future",
+    note = "in a fiber function, write the closure right where it is given; anywhere else, make it `async`"
+)]
 pub trait IntoFiber {
     /// What the fiber returns.
     type Output: 'static;
@@ -36,6 +41,8 @@ where
     }
 }
 
+// What does not fit is told of the closure, not of what it gives.
+#[diagnostic::do_not_recommend]
 impl<B, F> IntoFiber for B
 where
     B: FnOnce() -> F,
