@@ -13,11 +13,12 @@ pub use wo_runtime::fiber::{
     Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn,
     spawn_named, wait, yield_now,
 };
+pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
-pub use wo_runtime::shard::{Builder, Environment, EnvironmentError, RunError, backend, cores, stop};
+pub use wo_runtime::shard::{Builder, Environment, EnvironmentError, RunError, backend, stop};
 
 /// What the macros expand to. Not for direct use.
 #[doc(hidden)]

@@ -28,8 +28,7 @@ const KERNEL_SIDE: &[&str] = &["runtime/src/plane/backend/"];
 /// The simulated kernel, where a run is a function of its seed.
 const SIMULATOR: &[&str] = &["runtime/src/plane/backend/sim"];
 /// Where it may be named because the simulated kernel has no such thing.
-const BEYOND_THE_SIMULATOR: &[&str] =
-    &["runtime/src/os/signal", "runtime/src/os/process", "runtime/src/os/watch", "runtime/src/shard/cores"];
+const BEYOND_THE_SIMULATOR: &[&str] = &["runtime/src/os/signal", "runtime/src/os/process", "runtime/src/os/watch"];
 /// Where `unsafe` may stand.
 const MAY_BE_UNSAFE: &[&str] =
     &["runtime/src/plane/", "runtime/src/fiber/task", "runtime/src/actor/mailbox", "runtime/src/os/signal"];

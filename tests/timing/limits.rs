@@ -1,11 +1,8 @@
 //! A process that runs out of descriptors, and one that may use one processor.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::CString;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream as StdStream};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -174,72 +171,4 @@ fn r37_affinity_one_cpu() {
     if let Some(wrote) = wrote {
         assert_eq!(wrote.matches("4 shards share 1 core").count(), 1, "one warning: {wrote}");
     }
-}
-
-/// Gives this thread a view of the file system of its own, in which this tree stands for the control groups. None when
-/// that is not allowed.
-fn own_control_groups(tree: &Path) -> Option<()> {
-    let mount = |source: &Path, target: &str, flags: libc::c_ulong| {
-        let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).expect("a path without a zero byte");
-        let (source, target) = (name(source), name(Path::new(target)));
-        // SAFETY: both paths are live strings that end in a zero byte; a null type and null data are allowed here.
-        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), std::ptr::null(), flags, std::ptr::null()) }
-    };
-    // SAFETY: the call takes a number.
-    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-        return None;
-    }
-    assert_eq!(mount(Path::new("none"), "/", libc::MS_REC | libc::MS_PRIVATE), 0);
-    // What the thread sees of itself is asked for by its process's number.
-    let membership = format!("/proc/{}/cgroup", std::process::id());
-    let bound = mount(&tree.join("membership"), &membership, libc::MS_BIND) == 0
-        && mount(&tree.join("groups"), "/sys/fs/cgroup", libc::MS_BIND) == 0;
-    bound.then_some(())
-}
-
-#[test]
-fn r37_quota_of_the_control_groups() {
-    child::run(test_path!(), || {
-        let tree = tempfile::tempdir().expect("a folder for the fixture");
-        let groups = tree.path().join("groups");
-        let write = |path: &str, text: &str| {
-            let path = tree.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("inside the tree")).expect("create");
-            std::fs::write(path, text).expect("write");
-        };
-        write("membership", "");
-        std::fs::create_dir_all(&groups).expect("create");
-        if own_control_groups(tree.path()).is_none() {
-            println!("skipped: a view of the file system of its own takes CAP_SYS_ADMIN");
-            return;
-        }
-        let all = {
-            write("membership", "0::/free\n");
-            write("groups/free/cgroup.controllers", "cpu\n");
-            write("groups/free/cpu.max", "max 100000\n");
-            wo::cores()
-        };
-        // At the leaf: a processor and a half is one.
-        write("membership", "0::/leaf\n");
-        write("groups/leaf/cgroup.controllers", "cpu\n");
-        write("groups/leaf/cpu.max", "150000 100000\n");
-        assert_eq!(wo::cores(), 1);
-        write("groups/leaf/cpu.max", "50000 100000\n");
-        assert_eq!(wo::cores(), 1, "half a processor is one all the same");
-        write("groups/leaf/cpu.max", "250000 100000\n");
-        assert_eq!(wo::cores(), all.min(2));
-        // At an ancestor.
-        write("membership", "0::/above/below\n");
-        write("groups/above/cpu.max", "100000 100000\n");
-        write("groups/above/below/cgroup.controllers", "cpu\n");
-        write("groups/above/below/cpu.max", "max 100000\n");
-        assert_eq!(wo::cores(), 1);
-        // The first version's hierarchy.
-        write("membership", "3:cpu,cpuacct:/old\n");
-        write("groups/cpu,cpuacct/old/cpu.cfs_quota_us", "100000\n");
-        write("groups/cpu,cpuacct/old/cpu.cfs_period_us", "100000\n");
-        write("groups/cpu/old/cpu.cfs_quota_us", "100000\n");
-        write("groups/cpu/old/cpu.cfs_period_us", "100000\n");
-        assert_eq!(wo::cores(), 1);
-    });
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::fiber::tick::{Driver, Ending};
 use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
+use crate::os::cpus;
 use crate::os::signals::StopSignals;
+use crate::plane::backend::affinity::Pin;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
 use crate::plane::{LoopConfig, ShardLoop};
-use crate::shard::cores::say_crowded_once;
 use crate::shard::env::{Environment, EnvironmentError};
 use crate::shard::program::{Door, Here, Program, here, set_here};
 use crate::shard::threads::Threads;
@@ -30,9 +31,17 @@ pub(crate) struct Setup {
     reductions: u32,
     grace: Duration,
     stop: Arc<StopRequest>,
+    /// The CPUs to pin the shards to, in turn; none leaves them unpinned.
+    cpus: Arc<[usize]>,
 }
 
 impl Setup {
+    /// Pins the thread that calls, which is to be shard `index`, for as long as the answer lives. To be done before
+    /// its loop is made, whose workers are kept off that CPU.
+    pub(crate) fn pin(&self, index: usize) -> Option<Pin> {
+        cpus::pin(&self.cpus, index)
+    }
+
     /// The shard's loop, for the thread that calls.
     pub(crate) fn event_loop(&self) -> IoResult<ShardLoop> {
         let event_loop = ShardLoop::over(AnyBackend::select(self.io, &self.config.backend)?, &self.config);
@@ -46,6 +55,15 @@ impl Setup {
     pub(crate) fn driver(&self, event_loop: ShardLoop) -> Driver {
         Driver::open(event_loop, self.reductions, self.grace, Arc::clone(&self.stop))
     }
+}
+
+/// Whether shards are pinned to CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pinning {
+    Never,
+    Always,
+    /// When there are several.
+    Several,
 }
 
 /// Sets a runtime up and runs a program in it.
@@ -67,6 +85,7 @@ impl Setup {
 pub struct Builder {
     io: Selection,
     shards: usize,
+    pinning: Pinning,
     reductions: u32,
     grace: Duration,
     stop_signals: bool,
@@ -81,12 +100,17 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The defaults: io_uring where the kernel gives it and epoll elsewhere, 4000 reductions a turn, five seconds of
-    /// grace, signals left alone. The environment is not read; see [`env`](Builder::env).
+    /// The defaults: io_uring where the kernel gives it and epoll elsewhere, one shard, 4000 reductions a turn, five
+    /// seconds of grace; signals and the thread's CPUs are left alone. The environment is not read; see
+    /// [`env`](Builder::env).
+    ///
+    /// `#[wo::main]` has the process to itself and differs: a shard for each of its [`cores`](cpus::cores), pinned when
+    /// they are several, and signals that stop the program.
     pub fn new() -> Builder {
         Builder {
             io: Selection::Auto,
             shards: 1,
+            pinning: Pinning::Never,
             reductions: REDUCTIONS,
             grace: GRACE,
             stop_signals: false,
@@ -102,10 +126,28 @@ impl Builder {
         self
     }
 
-    /// The number of shards: one thread and one loop each. A simulated world runs on one, whatever is asked.
+    /// The number of shards: one thread and one loop each. A simulated world runs on one, whatever is asked. More than
+    /// the process has cores is said on stderr, once.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = shards.max(1);
+        self
+    }
+
+    /// Whether each shard stays on one CPU: shard `n` on the `n`-th of those the process may use, in turn when there
+    /// are more shards. A refusal is said on stderr, once, and the shard runs unpinned.
+    ///
+    /// This thread gets its CPUs back when the program ends. Threads of wo's own that help a shard are not held on its
+    /// CPU; a thread or a process that a fiber starts by itself inherits it, as always on this system.
+    #[must_use]
+    pub fn pin(mut self, pin: bool) -> Builder {
+        self.pinning = if pin { Pinning::Always } else { Pinning::Never };
+        self
+    }
+
+    /// Pins the shards when there are several: one alone gains nothing by it.
+    pub(crate) fn pin_several(mut self) -> Builder {
+        self.pinning = Pinning::Several;
         self
     }
 
@@ -183,6 +225,11 @@ impl Builder {
                     .with_context("a shard runs on this thread already; start a fiber in it instead"),
             ));
         }
+        // The simulated kernel is one world on one thread.
+        let simulated = self.io == Selection::Sim;
+        let shards = if simulated { 1 } else { self.shards };
+        cpus::say_crowded_once(shards);
+        let pinned = !simulated && (self.pinning == Pinning::Always || self.pinning == Pinning::Several && shards > 1);
         let stop = Arc::new(StopRequest::default());
         let setup = Setup {
             io: self.io,
@@ -190,12 +237,12 @@ impl Builder {
             reductions: self.reductions,
             grace: self.grace,
             stop: Arc::clone(&stop),
+            cpus: if pinned { cpus::allowed().into() } else { Arc::default() },
         };
-        // The simulated kernel is one world on one thread.
-        let others = if self.io == Selection::Sim { 0 } else { self.shards - 1 };
+        // Held to the end of the run, after the loop's.
+        let _pin = setup.pin(0);
         let event_loop = setup.event_loop().map_err(RunError::Setup)?;
-        say_crowded_once(others + 1);
-        let (threads, mut doors) = Threads::start(others, &setup).map_err(RunError::Setup)?;
+        let (threads, mut doors) = Threads::start(shards - 1, &setup).map_err(RunError::Setup)?;
         let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
         let driver = setup.driver(event_loop);
         doors.insert(0, Door { home: driver.home(), waker });

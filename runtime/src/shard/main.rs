@@ -3,6 +3,7 @@
 use std::process::{ExitCode, Termination};
 
 use crate::fiber::IntoFiber;
+use crate::os::cpus;
 use crate::plane::backend::Selection;
 use crate::shard::builder::{Builder, RunError};
 
@@ -28,10 +29,8 @@ pub fn run_main<B: IntoFiber>(options: MainOptions, body: B) -> ExitCode
 where
     B::Output: Termination,
 {
-    let mut builder = Builder::new().stop_signals(true);
-    if let Some(shards) = options.shards {
-        builder = builder.shards(shards);
-    }
+    let shards = options.shards.unwrap_or_else(cpus::cores);
+    let mut builder = Builder::new().stop_signals(true).shards(shards).pin_several();
     if let Some(reductions) = options.reductions {
         builder = builder.reductions(reductions);
     }

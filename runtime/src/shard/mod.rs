@@ -1,14 +1,12 @@
 //! Shards: one thread, one loop, and the fibers on it; how they are set up, run and shut down.
 
 mod builder;
-mod cores;
 mod env;
 mod main;
 pub(crate) mod program;
 mod threads;
 
 pub use builder::{Builder, RunError, backend, stop};
-pub use cores::cores;
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};
 pub use program::{post_to, shard_index, shards};

@@ -78,6 +78,7 @@ fn run(
     door: &mpsc::Sender<IoResult<Door>>,
     program: &mpsc::Receiver<Arc<Program>>,
 ) -> Vec<OpKind> {
+    let _pin = setup.pin(index);
     let event_loop = match setup.event_loop() {
         Ok(event_loop) => event_loop,
         Err(error) => {

@@ -23,6 +23,7 @@ pub use config::{BackendConfig, Selection, Shim};
 pub use socket::{SocketKind, SocketOption, SocketOptionName};
 pub use waker::Waker;
 
+pub(crate) mod affinity;
 mod any;
 mod calls;
 mod caps;

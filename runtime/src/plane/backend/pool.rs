@@ -29,7 +29,7 @@ use concurrent_queue::ConcurrentQueue;
 use crate::error::errno;
 use crate::plane::backend::interrupt::{self, Interrupter, ThreadNumber};
 use crate::plane::backend::waker::Waker;
-use crate::plane::backend::{RawCompletion, calls, os};
+use crate::plane::backend::{RawCompletion, affinity, calls, os};
 use crate::plane::op::RawOp;
 use crate::plane::token::Token;
 
@@ -375,6 +375,7 @@ impl State {
 
 /// The life of one worker.
 fn work(shared: &Shared, worker: usize) {
+    affinity::spread();
     let (this, cancelled) = (interrupt::this_thread(), &shared.cancelled[worker]);
     let mut state = shared.lock();
     while !state.closed {

@@ -23,7 +23,7 @@ use crate::plane::addr::SocketAddress;
 use crate::plane::backend::pool::{WorkerPool, job_for};
 use crate::plane::backend::{
     Backend, BackendConfig, Caps, Feature, Full, RawCompletion, SetupStep, SocketKind, SocketOption, SocketOptionName,
-    Waker, os,
+    Waker, affinity, os,
 };
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
@@ -334,6 +334,15 @@ impl Backend for UringBackend {
             let error = IoError::new(error.raw_os_error().unwrap_or(errno::EIO), OpKind::Setup, Stage::Registration)
                 .with_context("io_uring (going on with the plain descriptor)");
             caps.steps.push(SetupStep { tried: "registering the ring's descriptor".into(), error });
+        }
+        // The kernel's workers inherit the pin of their thread, and would wait for the loop to let them run.
+        let others = affinity::others();
+        if !others.is_empty()
+            && let Err(error) = ring.register_worker_cpus(&others)
+        {
+            let error = IoError::new(error.raw_os_error().unwrap_or(errno::EIO), OpKind::Setup, Stage::Registration)
+                .with_context("io_uring (going on with workers on the loop's CPU)");
+            caps.steps.push(SetupStep { tried: format!("giving the workers the CPUs {others:?}"), error });
         }
         let mut backend = UringBackend {
             ring,

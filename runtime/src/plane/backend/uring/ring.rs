@@ -87,6 +87,8 @@ pub(super) struct Ring {
     /// For waits: without it a loop that idles on armed polls counts as waiting for a disk.
     idle: EnterFlags,
     overflows: u64,
+    /// The kernel's workers were given CPUs.
+    placed_workers: bool,
 }
 
 impl Ring {
@@ -110,12 +112,27 @@ impl Ring {
             deferred,
             idle,
             overflows: 0,
+            placed_workers: false,
         }
     }
 
     /// Registers the ring's own descriptor, so that entries need not look it up.
     pub(super) fn register_descriptor(&mut self) -> io::Result<()> {
         self.submitter.register_ring_fd()
+    }
+
+    /// Has the kernel run the workers of this thread's rings on these CPUs, the first [`libc::CPU_SETSIZE`] of them.
+    /// They are the thread's, not the ring's, so they get their own back when the ring goes.
+    pub(super) fn register_worker_cpus(&mut self, cpus: &[usize]) -> io::Result<()> {
+        // SAFETY: a set of CPUs is bits; all zero is the empty one.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        for cpu in cpus.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+            // SAFETY: the set has a bit of that number.
+            unsafe { libc::CPU_SET(*cpu, &mut set) };
+        }
+        self.submitter.register_iowq_aff(&set)?;
+        self.placed_workers = true;
+        Ok(())
     }
 
     /// Makes a table of `places` registered buffers, all empty.
@@ -321,6 +338,10 @@ impl Drop for Ring {
             // The kernel keeps the ring alive for a registered descriptor until the thread ends. That none was
             // registered is no error here.
             let _ = self.submitter.unregister_ring_fd();
+            if self.placed_workers {
+                // Refused, the workers of the thread's next ring are where these were.
+                let _ = self.submitter.unregister_iowq_aff();
+            }
             // SAFETY: each is dropped once, here, and not used again.
             unsafe {
                 ManuallyDrop::drop(&mut self.completions);
