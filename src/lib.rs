@@ -18,7 +18,7 @@ pub use wo_runtime::os::{fs, io};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
-pub use wo_runtime::shard::{Builder, Environment, EnvironmentError, RunError, backend, stop};
+pub use wo_runtime::shard::{BlockingError, Builder, Environment, EnvironmentError, RunError, backend, blocking, stop};
 
 /// What the macros expand to. Not for direct use.
 #[doc(hidden)]

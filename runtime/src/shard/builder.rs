@@ -12,7 +12,8 @@ use crate::os::cpus;
 use crate::os::signals::StopSignals;
 use crate::plane::backend::affinity::Pin;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
-use crate::plane::{LoopConfig, ShardLoop};
+use crate::plane::{Instant, LoopConfig, ShardLoop};
+use crate::shard::blocking::BlockingThreads;
 use crate::shard::env::{Environment, EnvironmentError};
 use crate::shard::program::{Door, Here, Program, here, set_here};
 use crate::shard::threads::Threads;
@@ -22,6 +23,9 @@ const REDUCTIONS: u32 = 4000;
 
 /// How long a stopping program may take to clean up, unless told otherwise.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Threads for blocking calls at most, unless told otherwise: they mostly wait, so more than there are cores.
+const BLOCKING_THREADS: usize = 16;
 
 /// How to set one shard up; every shard's thread has a copy.
 #[derive(Clone, Debug)]
@@ -88,6 +92,7 @@ pub struct Builder {
     pinning: Pinning,
     reductions: u32,
     grace: Duration,
+    blocking_threads: usize,
     stop_signals: bool,
     backend: BackendConfig,
     op_slots_max: Option<usize>,
@@ -113,6 +118,7 @@ impl Builder {
             pinning: Pinning::Never,
             reductions: REDUCTIONS,
             grace: GRACE,
+            blocking_threads: BLOCKING_THREADS,
             stop_signals: false,
             backend: BackendConfig::default(),
             op_slots_max: None,
@@ -169,6 +175,14 @@ impl Builder {
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Builder {
         self.grace = grace;
+        self
+    }
+
+    /// How many calls of [`blocking`](crate::shard::blocking) run at once, 16 unless told; at least 1. Their threads
+    /// start when there is work for them.
+    #[must_use]
+    pub fn blocking_threads(mut self, threads: usize) -> Builder {
+        self.blocking_threads = threads.max(1);
         self
     }
 
@@ -246,14 +260,14 @@ impl Builder {
         let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
         let driver = setup.driver(event_loop);
         doors.insert(0, Door { home: driver.home(), waker });
-        let program = Arc::new(Program::new(doors, Arc::clone(&stop)));
+        let program = Arc::new(Program::new(doors, Arc::clone(&stop), BlockingThreads::new(self.blocking_threads)));
         let signals = self.stop_signals.then(|| StopSignals::heed(&stop, &program.wakers())).transpose();
         set_here(Some(Here { program: Arc::clone(&program), index: 0, caps }));
         threads.release(&program);
         let ended = match signals {
-            Ok(_signals) => drive(driver, &program, threads, body),
+            Ok(_signals) => drive(driver, &program, threads, self.grace, body),
             Err(error) => {
-                end(driver, &program, threads);
+                end(driver, &program, threads, self.grace);
                 Err(RunError::Setup(error))
             }
         };
@@ -269,6 +283,7 @@ fn drive<B: IntoFiber>(
     mut driver: Driver,
     program: &Arc<Program>,
     threads: Threads,
+    grace: Duration,
     body: B,
 ) -> Result<B::Output, RunError> {
     let main = fiber::spawn(body);
@@ -286,7 +301,7 @@ fn drive<B: IntoFiber>(
             })
         }
     };
-    let stuck = end(driver, program, threads);
+    let stuck = end(driver, program, threads, grace);
     let main = match (main, program.take_failure()) {
         (Err(RunError::Stopped { .. }), Some(error)) => Err(RunError::Kernel(error)),
         (main, _) => main,
@@ -298,13 +313,19 @@ fn drive<B: IntoFiber>(
     }
 }
 
-/// Ends every shard: fibers are unwound, ops waited for, loops closed, threads joined. Answers the ops that are stuck.
-fn end(mut driver: Driver, program: &Program, threads: Threads) -> Vec<OpKind> {
+/// Ends every shard: fibers are unwound, ops waited for, loops closed, threads joined, blocking calls waited for.
+/// Answers the ops that are stuck.
+fn end(mut driver: Driver, program: &Program, threads: Threads, grace: Duration) -> Vec<OpKind> {
+    let until = Instant::real() + grace;
     program.end();
     driver.unwind();
     let mut stuck = driver.drain().err().unwrap_or_default();
     stuck.extend(threads.join());
     set_here(None);
+    let left = program.blocking.wait(until);
+    if left > 0 {
+        eprintln!("wo: {left} blocking call(s) still run after the grace; they are left to themselves");
+    }
     stuck
 }
 

@@ -1,11 +1,13 @@
 //! Shards: one thread, one loop, and the fibers on it; how they are set up, run and shut down.
 
+mod blocking;
 mod builder;
 mod env;
 mod main;
 pub(crate) mod program;
 mod threads;
 
+pub use blocking::{BlockingError, blocking};
 pub use builder::{Builder, RunError, backend, stop};
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};

@@ -13,6 +13,7 @@ use crate::error::IoError;
 use crate::fiber::StopRequest;
 use crate::fiber::home::{Home, Mail};
 use crate::plane::backend::{Caps, Waker};
+use crate::shard::blocking::BlockingThreads;
 
 thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
@@ -51,16 +52,18 @@ pub(crate) struct Program {
     ending: AtomicBool,
     next: AtomicUsize,
     failure: Mutex<Option<IoError>>,
+    pub(crate) blocking: Arc<BlockingThreads>,
 }
 
 impl Program {
-    pub(crate) fn new(doors: Vec<Door>, stop: Arc<StopRequest>) -> Program {
+    pub(crate) fn new(doors: Vec<Door>, stop: Arc<StopRequest>, blocking: Arc<BlockingThreads>) -> Program {
         Program {
             doors: doors.into(),
             stop,
             ending: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             failure: Mutex::new(None),
+            blocking,
         }
     }
 
@@ -103,6 +106,7 @@ impl Program {
     /// The end has come: every shard unwinds its fibers and ends.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
+        self.blocking.close();
         self.doors.iter().for_each(|door| door.waker.wake());
     }
 
