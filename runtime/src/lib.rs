@@ -7,4 +7,5 @@ pub mod error;
 pub mod fiber;
 pub mod os;
 pub mod plane;
+pub mod scope;
 pub mod shard;

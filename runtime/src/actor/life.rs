@@ -20,6 +20,7 @@ use crate::actor::ask::Asked;
 use crate::actor::error::AskError;
 use crate::actor::mailbox::{Envelope, Mailbox, Order};
 use crate::fiber::{self, Payload, panic_message};
+use crate::scope;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
 #[diagnostic::on_unimplemented(
@@ -238,11 +239,11 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
         let Life { mailbox, generation, .. } = this.life;
         let cancelled = this.asked.is_some_and(|asked| asked.is_expired())
             || mailbox.has_order(*generation) && mailbox.current_order() == Order::Kill;
-        let flag_before = fiber::set_cancel_flag(cancelled);
+        let flag_before = scope::set_cancelled(cancelled);
         let actor_before = CURRENT.replace(ptr::from_ref(*mailbox).cast());
         let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
         CURRENT.set(actor_before);
-        fiber::set_cancel_flag(flag_before);
+        scope::set_cancelled(flag_before);
         match polled {
             Ok(Poll::Pending) => {
                 if let Some(asked) = this.asked {

@@ -48,10 +48,10 @@ impl Options {
             let (mailbox, generation) = Mailbox::begin(here.program.home(index), self.bound);
             let life = Life::unborn(mailbox, generation);
             if index == here.index {
-                fiber::start_detached(life::live(make(), life.begin()));
+                start(make, life);
             } else {
                 // Should the program end before the call is made, dropping it ends the life.
-                here.program.post(index, Box::new(move || fiber::start_detached(life::live(make(), life.begin()))));
+                here.program.post(index, Box::new(move || start(make, life)));
             }
             Addr::new(mailbox, generation)
         });
@@ -76,4 +76,9 @@ pub fn spawn<A: Actor + Send>(actor: A) -> Addr<A::Message> {
 /// Outside a program.
 pub fn spawn_with<A: Actor>(make: impl FnOnce() -> A + Send + 'static) -> Addr<A::Message> {
     Options::new().spawn_with(make)
+}
+
+/// Begins a life, at home. Should no fiber be started any more, dropping the life ends it.
+fn start<A: Actor>(make: impl FnOnce() -> A, life: Life<A::Message>) {
+    fiber::start_detached(life::live(make(), life.begin()));
 }

@@ -13,6 +13,7 @@ use async_task::Runnable;
 
 use crate::fiber::home::Home;
 use crate::fiber::task::{Meta, Node};
+use crate::scope;
 
 /// Hand-overs in a row through the slot before the queue has its turn.
 const HANDOVERS_MAX: u32 = 16;
@@ -31,8 +32,6 @@ pub(crate) struct Local {
     reductions: Cell<u32>,
     /// The program stops: every verb answers ECANCELED.
     stopping: Cell<bool>,
-    /// What runs now was cancelled, though its fiber was not.
-    cancel_flag: Cell<bool>,
     /// The shard has ended: new fibers are dropped at once.
     closed: Cell<bool>,
     /// The fiber that is polled or dropped now, or was last.
@@ -53,7 +52,6 @@ thread_local! {
             budget: Cell::new(u32::MAX),
             reductions: Cell::new(u32::MAX),
             stopping: Cell::new(false),
-            cancel_flag: Cell::new(false),
             closed: Cell::new(false),
             current: Cell::new(ptr::null()),
             listed: Cell::new(ptr::null()),
@@ -185,10 +183,6 @@ impl Local {
         self.budget.get() <= 1
     }
 
-    pub(crate) fn set_cancel_flag(&self, cancelled: bool) -> bool {
-        self.cancel_flag.replace(cancelled)
-    }
-
     pub(crate) fn set_stopping(&self) {
         self.stopping.set(true);
     }
@@ -197,7 +191,11 @@ impl Local {
 /// Whether the fiber that asks, or what it is about right now, has been cancelled.
 #[inline]
 pub(crate) fn is_cancelled() -> bool {
-    local(|local| local.stopping.get() | local.cancel_flag.get())
+    if local(|local| local.stopping.get()) && !scope::is_sheltered() {
+        scope::tell();
+        return true;
+    }
+    scope::is_cancelled()
 }
 
 /// Whether no other fiber is ready to run, so that trying an op at once costs nobody a batch.

@@ -10,6 +10,7 @@ mod local;
 pub mod notify;
 pub mod oneshot;
 mod park;
+mod scoped;
 mod sleep;
 mod spin;
 mod task;
@@ -22,6 +23,7 @@ pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named};
 pub use local::spend;
 pub use notify::{Notified, Notify};
 pub use park::{Park, park};
+pub use scoped::{Fibers, Scope, collecting_scope, protect, scope, with_deadline};
 pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;
@@ -36,16 +38,14 @@ pub(crate) fn is_home(home: *const home::Home) -> bool {
     local::local(|local| local.is_home(home))
 }
 
-/// Starts a fiber nobody joins.
-pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) {
-    if let Some((_, task)) = task::start(None, future) {
+/// Starts a fiber nobody joins; false, and it is dropped, when none can be started.
+pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) -> bool {
+    let started = task::start(None, future);
+    let some = started.is_some();
+    if let Some((_, task)) = started {
         task.detach();
     }
-}
-
-/// Sets the cancel flag of what runs now beside the fiber's own; answers what it was.
-pub(crate) fn set_cancel_flag(cancelled: bool) -> bool {
-    local::local(|local| local.set_cancel_flag(cancelled))
+    some
 }
 
 pub(crate) use local::is_cancelled;

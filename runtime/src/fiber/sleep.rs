@@ -78,10 +78,41 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
         let this = self.get_mut();
+        // A sleep that is over by now has ended well, also when the cancel came in the same moment.
+        if matches!(this.state, State::Armed(_))
+            && let Poll::Ready(over) = this.poll_timer(cx)
+        {
+            return Poll::Ready(over);
+        }
         if local::is_cancelled() {
             this.disarm();
             return Poll::Ready(Err(cancelled(OpKind::Timer)));
         }
+        if matches!(this.state, State::Armed(_)) { Poll::Pending } else { this.poll_timer(cx) }
+    }
+}
+
+/// A sleep that no cancel ends.
+#[derive(Debug)]
+pub(crate) struct Alarm(Sleep);
+
+/// Ends at `deadline`, whatever is cancelled.
+pub(crate) fn alarm(deadline: Instant) -> Alarm {
+    Alarm(Sleep { deadline, state: State::New })
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Where no loop runs any more nobody is left to be alarmed.
+        self.0.poll_timer(cx).map(drop)
+    }
+}
+
+impl Sleep {
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
+        let this = self;
         match this.state {
             State::New if this.deadline <= now() => {
                 this.state = State::Yielded;
@@ -124,9 +155,7 @@ impl Future for Sleep {
             }
         }
     }
-}
 
-impl Sleep {
     fn disarm(&mut self) {
         if let State::Armed(token) = std::mem::replace(&mut self.state, State::Done) {
             verb::cancel(token);

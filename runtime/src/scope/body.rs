@@ -1,0 +1,43 @@
+//! What a body may return, and what its return means.
+
+use crate::scope::cancel::Ran;
+use crate::scope::cause::{Cause, Outcome};
+
+/// What the body of a scope or of its child may return: nothing, or a result whose error fails it.
+#[diagnostic::on_unimplemented(
+    message = "a scope's body returns `()` or a `Result`, not `{Self}`",
+    note = "wrap the value: `Ok(value)`"
+)]
+pub trait Finish<E> {
+    /// The value of a body that went well.
+    type Value;
+
+    /// The body's own verdict.
+    fn finish(self) -> Result<Self::Value, E>;
+}
+
+impl<E> Finish<E> for () {
+    type Value = ();
+
+    fn finish(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+impl<T, E> Finish<E> for Result<T, E> {
+    type Value = T;
+
+    fn finish(self) -> Result<T, E> {
+        self
+    }
+}
+
+/// Turns a body's ending into an outcome: a panic is a defect; a body that was told it is cancelled is interrupted,
+/// whatever it returned; else it is as the body says.
+pub(crate) fn judge<R: Finish<E>, E>(ended: std::thread::Result<Ran<R>>) -> Outcome<R::Value, E> {
+    match ended {
+        Err(payload) => Err(Cause::die(payload)),
+        Ok(Ran { interrupted: Some(reason), .. }) => Err(Cause::interrupted(reason)),
+        Ok(Ran { output, interrupted: None }) => output.finish().map_err(Cause::fail),
+    }
+}
