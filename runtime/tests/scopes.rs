@@ -107,7 +107,9 @@ fn s5_a_protected_clean_up_is_done_and_the_cancel_arrives_after_it() {
             s.spawn(move || async move {
                 inner.cancel();
                 fiber::protect(|| async { fiber::sleep(millis(200)).await }).await.unwrap();
-                seen.borrow_mut().push((since(start), fiber::yield_now().await.is_err()));
+                let at = since(start);
+                let cancelled = fiber::yield_now().await.is_err();
+                seen.borrow_mut().push((at, cancelled));
             });
         })
         .await;

@@ -102,8 +102,8 @@ where
     Call::new(scope::with_deadline(Fibers, limit, body))
 }
 
-/// Runs `body` sheltered from every cancel around it, the program's stop included, until its grace has passed. A pending
-/// cancel arrives at the first verb after it.
+/// Runs `body` sheltered from every cancel around it, the program's stop included, until its grace has passed. A
+/// pending cancel arrives at the first verb after it.
 pub fn protect<F: Future>(body: impl FnOnce() -> F) -> Call<impl Future<Output = F::Output>> {
     Call::new(scope::protect(body))
 }

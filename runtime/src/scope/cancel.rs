@@ -3,8 +3,8 @@
 //! Each scope owns a node; nodes nest as scopes do. Cancelling a node marks it and everything below it, except below a
 //! protected node, and wakes whatever waits there, once. A mark is never taken back, and the first reason stays. What
 //! runs under a node finds the mark at its next checkpoint: every verb looks at one flag, which is set while work under
-//! a marked node is polled. Work that was told at a checkpoint ends interrupted, whatever it makes of it; work that ends
-//! before the next checkpoint ends as it ends.
+//! a marked node is polled. Work that was told at a checkpoint ends interrupted, whatever it makes of it; work that
+//! ends before the next checkpoint ends as it ends.
 //!
 //! A protected node is not marked from above. When the protected section ends, its work is under the outer node again,
 //! and finds the pending mark at the next checkpoint.
