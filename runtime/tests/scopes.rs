@@ -251,3 +251,48 @@ fn r42_of_nested_deadlines_the_nearest_wins() {
         assert_eq!(since(start), millis(61));
     });
 }
+
+#[test]
+fn t1_recurs_three_on_work_that_always_fails_is_four_runs() {
+    use wo_runtime::scope::schedule::{Schedule, recurs, spaced};
+    in_sim(|| async {
+        let start = fiber::now();
+        let runs = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&runs);
+        let outcome: Outcome<(), &str> = fiber::retry(spaced(millis(10)).both(recurs(3)), move || {
+            let seen = Rc::clone(&seen);
+            async move {
+                seen.set(seen.get() + 1);
+                Err::<(), _>("always")
+            }
+        })
+        .await;
+        assert_eq!(outcome.unwrap_err().error(), Some(&"always"));
+        assert_eq!((runs.get(), since(start)), (4, millis(30)));
+    });
+}
+
+#[test]
+fn t6_what_is_interrupted_or_panics_is_not_tried_again() {
+    use wo_runtime::scope::schedule::recurs;
+    in_sim(|| async {
+        let runs = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&runs);
+        let outcome: Outcome<(), Cause> = fiber::with_deadline(millis(5), || {
+            fiber::retry(recurs(10), move || {
+                seen.set(seen.get() + 1);
+                fiber::sleep(Duration::MAX)
+            })
+        })
+        .await;
+        assert!(outcome.unwrap_err().is_timeout());
+        assert_eq!(runs.get(), 1);
+        let panics = fiber::spawn(|| {
+            fiber::retry(recurs(10), || async {
+                assert_eq!(1, 2, "as planned");
+                Ok::<(), IoError>(())
+            })
+        });
+        assert!(panics.join().await.unwrap_err().is_panic());
+    });
+}

@@ -23,7 +23,7 @@ pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named};
 pub use local::spend;
 pub use notify::{Notified, Notify};
 pub use park::{Park, park};
-pub use scoped::{Fibers, Scope, collecting_scope, protect, scope, with_deadline};
+pub use scoped::{Fibers, Scope, collecting_scope, protect, repeat, retry, scope, with_deadline};
 pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;

@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::error::IoResult;
 use crate::fiber::call::Call;
-use crate::fiber::sleep::{alarm, now};
+use crate::fiber::sleep::{alarm, now, sleep};
 use crate::fiber::start_detached;
 use crate::plane::time::Instant;
+use crate::scope::schedule::Schedule;
 use crate::scope::{self, Boxed, Executor, Finish, OnFailure, Outcome};
 
 /// The executor of this shard's fibers.
@@ -23,6 +25,10 @@ impl Executor for Fibers {
 
     fn timer(&self, span: Duration) -> Boxed<()> {
         Box::pin(alarm(now() + span))
+    }
+
+    fn sleep(&self, span: Duration) -> Boxed<IoResult<()>> {
+        Box::pin(sleep(span))
     }
 
     fn now(&self) -> Duration {
@@ -106,4 +112,60 @@ where
 /// pending cancel arrives at the first verb after it.
 pub fn protect<F: Future>(body: impl FnOnce() -> F) -> Call<impl Future<Output = F::Output>> {
     Call::new(scope::protect(body))
+}
+
+/// Runs `work` until it succeeds, again after each delay of `policy` while it fails.
+///
+/// # Errors
+///
+/// The last failure; or an interruption, which is not tried again. A panic of the work passes through.
+///
+/// # Examples
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::scope::schedule::{exponential, recurs};
+/// use wo_runtime::shard::Builder;
+///
+/// let tries = Builder::new().run(|| async {
+///     let tries = Rc::new(Cell::new(0));
+///     let seen = Rc::clone(&tries);
+///     let policy = exponential(Duration::from_micros(10)) & recurs(5);
+///     fiber::retry(policy, move || {
+///         let seen = Rc::clone(&seen);
+///         async move {
+///             seen.set(seen.get() + 1);
+///             if seen.get() == 3 { Ok(seen.get()) } else { Err("not yet") }
+///         }
+///     })
+///     .await
+///     .map(|_| tries.get())
+/// })?;
+/// assert_eq!(tries.unwrap(), 3);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+pub fn retry<S, R, E, F>(policy: S, work: impl FnMut() -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+where
+    S: Schedule,
+    R: Finish<E>,
+    F: Future<Output = R>,
+{
+    Call::new(scope::retry(Fibers, policy, work))
+}
+
+/// Runs `work` until it fails or `policy` ends, again after each delay while it succeeds; answers the last value.
+///
+/// # Errors
+///
+/// The first failure, or an interruption.
+pub fn repeat<S, R, E, F>(policy: S, work: impl FnMut() -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+where
+    S: Schedule,
+    R: Finish<E>,
+    F: Future<Output = R>,
+{
+    Call::new(scope::repeat(Fibers, policy, work))
 }

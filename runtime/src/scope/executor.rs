@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::error::IoResult;
+
 /// A future of a type nobody needs to name.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -15,6 +17,9 @@ pub trait Executor: Clone + 'static {
 
     /// Ends after `span`, whatever is cancelled.
     fn timer(&self, span: Duration) -> Boxed<()>;
+
+    /// Sleeps for `span`; an error when what sleeps is cancelled.
+    fn sleep(&self, span: Duration) -> Boxed<IoResult<()>>;
 
     /// The time since the clock's beginning.
     fn now(&self) -> Duration;

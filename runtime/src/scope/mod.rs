@@ -5,13 +5,16 @@
 mod body;
 mod cancel;
 mod cause;
+mod driver;
 mod executor;
 mod nursery;
+pub mod schedule;
 mod section;
 
 pub use body::Finish;
 pub use cancel::{Node, Ran, Within, current};
 pub use cause::{Cause, First, Interrupt, Outcome};
+pub use driver::{repeat, retry};
 pub use executor::{Boxed, Executor};
 pub use nursery::{Child, JoinChild, OnFailure, Scope, open};
 pub use section::{protect, with_deadline};
