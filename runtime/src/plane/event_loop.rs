@@ -19,13 +19,14 @@ use std::task;
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::plane::backend::{Backend, BackendConfig, BackendKind, Caps, Full, RawCompletion, Waker};
+use crate::plane::backend::{Backend, BackendConfig, BackendKind, Caps, RawCompletion, Waker};
 use crate::plane::buf::{BufPool, Registration};
 use crate::plane::fd::Fd;
+use crate::plane::listener::{Accepted, Alarm, Answer, Orphan};
 use crate::plane::op::RawOp;
 use crate::plane::ops::{AcceptMany, Op};
-use crate::plane::slot::{Slab, State, Target};
-use crate::plane::thunk::{Thunk, Told};
+use crate::plane::slot::{Slab, Slot, State, Who};
+use crate::plane::thunk::Thunk;
 use crate::plane::time::Instant;
 use crate::plane::timer::{Key, Timers};
 use crate::plane::token::{Class, Token};
@@ -106,7 +107,9 @@ impl Stopper {
 pub struct EventLoop<B: Backend> {
     backend: ManuallyDrop<B>,
     slots: ManuallyDrop<Slab<EventLoop<B>>>,
-    timers: Timers<Target<EventLoop<B>>>,
+    timers: Timers<Due>,
+    /// The callbacks of timers: apart, because most timers wake a fiber and are small.
+    timer_calls: Slab<EventLoop<B>>,
     cancels: VecDeque<Token>,
     batch: Vec<RawCompletion>,
     batch_next: usize,
@@ -142,6 +145,7 @@ impl<B: Backend> EventLoop<B> {
             backend: ManuallyDrop::new(backend),
             slots: ManuallyDrop::new(Slab::new(reserved, config.op_slots_max)),
             timers: Timers::new(),
+            timer_calls: Slab::new(0, None),
             cancels: VecDeque::new(),
             batch: Vec::with_capacity(256),
             batch_next: 0,
@@ -218,24 +222,7 @@ impl<B: Backend> EventLoop<B> {
         callback: impl FnOnce(&mut EventLoop<B>, O::Output) + 'static,
     ) -> IoResult<Token> {
         let raw = op.lower();
-        let mut parts = Some((op, callback));
-        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            if told.leaving {
-                if let Some((op, _)) = &mut parts {
-                    op.abandoned();
-                }
-                return;
-            }
-            let Some((op, callback)) = parts.take() else { return };
-            if told.orphan {
-                drop(callback);
-                op.orphaned(told.res, &mut *event_loop.backend);
-            } else {
-                let output = op.finish(told.res, &mut *event_loop.backend);
-                callback(event_loop, output);
-            }
-        });
-        self.arm(raw, Target::Call(thunk))
+        self.arm(raw, |slot| slot.tell(Answer { op, callback }))
     }
 
     /// Accepts connections until cancelled or refused: `callback` gets each, and whether more will come.
@@ -246,19 +233,10 @@ impl<B: Backend> EventLoop<B> {
     pub fn submit_accept_many(
         &mut self,
         op: AcceptMany,
-        mut callback: impl FnMut(&mut EventLoop<B>, IoResult<Fd>, bool) + 'static,
+        callback: impl FnMut(&mut EventLoop<B>, IoResult<Fd>, bool) + 'static,
     ) -> IoResult<Token> {
         let raw = op.lower();
-        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            if told.leaving {
-                return;
-            }
-            let accepted = op.accepted(told.res, &mut *event_loop.backend);
-            if !told.orphan {
-                callback(event_loop, accepted, told.more);
-            }
-        });
-        self.arm(raw, Target::Call(thunk))
+        self.arm(raw, |slot| slot.tell(Accepted { op, callback }))
     }
 
     /// Calls `callback` once, `span` from now. `Duration::MAX` is never.
@@ -269,20 +247,20 @@ impl<B: Backend> EventLoop<B> {
 
     /// Calls `callback` once, at `deadline` or in the first iteration after it.
     pub fn submit_at(&mut self, deadline: Instant, callback: impl FnOnce(&mut EventLoop<B>) + 'static) -> Token {
-        let mut callback = Some(callback);
-        let thunk = Thunk::new(move |event_loop: &mut EventLoop<B>, _told| {
-            if let Some(callback) = callback.take() {
-                callback(event_loop);
-            }
-        });
-        self.arm_timer(deadline, Target::Call(thunk))
+        let (call, slot) = self.timer_calls.take(OpKind::Timer).expect("slots without a limit");
+        slot.tell(Alarm { callback });
+        self.arm_timer(deadline, Due::Otherwise(Otherwise::Call(call.index())))
     }
 
     /// Asks for the end of an op, or takes a timer back. The op's callback still gets its last word: ECANCELED, or
     /// the real result if that raced ahead. A timer's callback is dropped. A stale token does nothing.
     pub fn cancel(&mut self, token: Token) {
         match token.class() {
-            Some(Class::Timer) => drop(self.timers.remove(timer_key(token))),
+            Some(Class::Timer) => {
+                if let Some(due) = self.timers.remove(timer_key(token)) {
+                    self.let_go(due);
+                }
+            }
             Some(Class::User) => {
                 let Some(slot) = self.slots.get(token) else { return };
                 if slot.state == State::Armed {
@@ -300,23 +278,20 @@ impl<B: Backend> EventLoop<B> {
     pub fn detach(&mut self, token: Token) {
         match token.class() {
             Some(Class::Timer) => {
-                if let Some(target) = self.timers.get_mut(timer_key(token)) {
-                    *target = Target::Nobody;
+                if let Some(due) = self.timers.get_mut(timer_key(token)) {
+                    let due = std::mem::take(due);
+                    self.let_go(due);
                 }
             }
             Some(Class::User) => {
                 let Some(slot) = self.slots.get(token) else { return };
                 if slot.state == State::Ended {
-                    drop(self.slots.release(token));
+                    self.slots.release(token);
                 } else if !slot.orphan {
                     slot.orphan = true;
                     // The op hears of it now, not with its last word: who reads next has to wait for that word.
-                    match std::mem::replace(&mut slot.target, Target::Calling) {
-                        Target::Call(mut thunk) => {
-                            thunk.call(self, Told { res: 0, more: true, orphan: true, leaving: true });
-                            self.put_back(token, thunk);
-                        }
-                        other => slot.target = other,
+                    if let Some(thunk) = slot.callback() {
+                        thunk.leaving();
                     }
                 }
             }
@@ -336,7 +311,7 @@ impl<B: Backend> EventLoop<B> {
     /// next iteration.
     pub fn run_once(&mut self, timeout: Duration) -> IoResult<RunStatus> {
         assert!(!self.dispatching, "a callback may submit, but not run the loop it was called from");
-        if self.stop.swap(false, Ordering::SeqCst) {
+        if self.take_stop() {
             return Ok(RunStatus::Stopped);
         }
         if self.is_drained() {
@@ -348,7 +323,7 @@ impl<B: Backend> EventLoop<B> {
             if self.dispatch() > 0 {
                 return Ok(RunStatus::Dispatched);
             }
-            if self.stop.swap(false, Ordering::SeqCst) {
+            if self.take_stop() {
                 return Ok(RunStatus::Stopped);
             }
             if deadline != Instant::NEVER && self.now() >= deadline {
@@ -387,6 +362,11 @@ impl<B: Backend> EventLoop<B> {
     /// Ends `run` after this iteration.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a stop was asked for; it is answered once.
+    fn take_stop(&self) -> bool {
+        self.stop.load(Ordering::Acquire) && self.stop.swap(false, Ordering::SeqCst)
     }
 
     /// Whether nothing is in flight and no timer is armed.
@@ -444,8 +424,9 @@ impl<B: Backend> EventLoop<B> {
     // What follows is the fibers' side of the loop.
 
     /// Submits an op for a fiber. The result stays in the slot until [`fetch`](EventLoop::fetch).
+    #[inline(always)]
     pub(crate) fn submit_for(&mut self, raw: RawOp, waker: task::Waker) -> IoResult<Token> {
-        self.arm(raw, Target::Wake(Some(waker)))
+        self.arm(raw, |slot| slot.tell_fiber(waker))
     }
 
     /// Fetches a fiber's result and frees the slot; without a result yet, sees to it that `waker` will be called.
@@ -456,7 +437,12 @@ impl<B: Backend> EventLoop<B> {
             self.slots.release(token);
             return Some(res);
         }
-        renew(&mut slot.target, waker);
+        if let Some(told) = slot.fiber() {
+            match told {
+                Some(told) if told.will_wake(waker) => {}
+                told => *told = Some(waker.clone()),
+            }
+        }
         None
     }
 
@@ -471,29 +457,25 @@ impl<B: Backend> EventLoop<B> {
             return;
         }
         op.abandoned();
-        let mut op = Some(op);
         slot.orphan = true;
-        slot.target = Target::Call(Thunk::new(move |event_loop: &mut EventLoop<B>, told: Told| {
-            if let Some(op) = op.take() {
-                op.orphaned(told.res, &mut *event_loop.backend);
-            }
-        }));
+        slot.let_go();
+        slot.tell(Orphan { op });
         self.cancel(token);
     }
 
     /// Wakes a fiber at `deadline`.
     pub(crate) fn timer_for(&mut self, deadline: Instant, waker: task::Waker) -> Token {
-        self.arm_timer(deadline, Target::Wake(Some(waker)))
+        self.arm_timer(deadline, Due::Fiber(waker))
     }
 
     /// Sees to it that `waker` is called by a timer that was armed for another; whether it has not fired yet.
     pub(crate) fn renew_timer(&mut self, token: Token, waker: &task::Waker) -> bool {
         match self.timers.get_mut(timer_key(token)) {
-            Some(target) => {
-                renew(target, waker);
+            Some(Due::Fiber(told)) => {
+                told.clone_from(waker);
                 true
             }
-            None => false,
+            Some(Due::Otherwise(_)) | None => false,
         }
     }
 
@@ -577,89 +559,112 @@ impl<B: Backend> EventLoop<B> {
     fn fire_timers(&mut self) -> usize {
         let mut fired = 0;
         while fired < TIMERS_PER_ITERATION_MAX
-            && let Some(target) = self.timers.pop_due(self.now())
+            && let Some(due) = self.timers.pop_due(self.now())
         {
             fired += 1;
-            match target {
-                Target::Wake(waker) => waker.into_iter().for_each(task::Waker::wake),
-                Target::Call(mut thunk) => {
-                    thunk.call(self, Told { res: 0, more: false, orphan: false, leaving: false });
+            match due {
+                Due::Fiber(waker) => waker.wake(),
+                Due::Otherwise(Otherwise::Call(index)) => {
+                    let call = self.timer_calls.release_to_call(self.timer_calls.token(index));
+                    // SAFETY: it was just released, and is taken from where it lies before anything else happens.
+                    unsafe { Thunk::last(call, self, 0, false) };
                 }
-                Target::Calling | Target::Nobody => {}
+                Due::Otherwise(Otherwise::Nobody) => {}
             }
         }
         fired
     }
 
-    #[inline]
-    fn complete(&mut self, completion: RawCompletion) {
-        let token = completion.token;
-        let Some(slot) = self.slots.get(token).filter(|slot| slot.state != State::Ended) else {
+    #[inline(always)]
+    fn complete(&mut self, RawCompletion { token, res, more }: RawCompletion) {
+        let Some(slot) = self.slots.get(token) else {
             self.stale += 1;
             return;
         };
-        if let Target::Wake(waker) = &mut slot.target {
+        if slot.who() == Who::Callback && !more {
+            let orphan = slot.orphan;
+            self.in_flight -= 1;
+            let thunk = self.slots.release_to_call(token);
+            // SAFETY: it was just released, and is taken from where it lies before anything else happens.
+            unsafe { Thunk::last(thunk, self, res, orphan) };
+        } else if slot.state == State::Ended {
+            self.stale += 1;
+        } else if let Some(waker) = slot.fiber() {
             // A fiber's op has one completion.
-            slot.res = completion.res;
-            if !completion.more {
+            let waker = waker.take();
+            slot.res = res;
+            if !more {
                 slot.state = State::Ended;
                 self.in_flight -= 1;
             }
-            if let Some(waker) = waker.take() {
+            if let Some(waker) = waker {
                 waker.wake();
             }
-            return;
-        }
-        let told = Told { res: completion.res, more: completion.more, orphan: slot.orphan, leaving: false };
-        if completion.more {
-            let Target::Call(mut thunk) = std::mem::replace(&mut slot.target, Target::Calling) else { return };
-            thunk.call(self, told);
-            self.put_back(token, thunk);
-            return;
-        }
-        self.in_flight -= 1;
-        if let Target::Call(mut thunk) = self.slots.release(token) {
-            thunk.call(self, told);
+        } else if more {
+            self.tell_one_of_more(token, res);
+        } else {
+            // The callback panicked when it was called before.
+            self.in_flight -= 1;
+            self.slots.release(token);
         }
     }
 
-    /// The callback goes back to its slot, unless the slot's life ended while it was called.
-    fn put_back(&mut self, token: Token, thunk: Thunk<EventLoop<B>>) {
+    fn tell_one_of_more(&mut self, token: Token, res: i32) {
+        let Some(slot) = self.slots.get(token) else { return };
+        let orphan = slot.orphan;
+        let Some(mut thunk) = slot.lift() else { return };
+        thunk.more(self, res, orphan);
+        // Back to its slot, unless the slot's life ended while it was called.
         if let Some(slot) = self.slots.get(token)
-            && matches!(slot.target, Target::Calling)
+            && slot.who() == Who::Calling
         {
-            slot.target = Target::Call(thunk);
+            slot.put_back(thunk);
         }
     }
 
-    #[inline]
-    fn arm(&mut self, raw: RawOp, target: Target<EventLoop<B>>) -> IoResult<Token> {
-        let kind = raw.kind();
+    /// Takes a slot for an op, has it filled with whoever is told, and submits the op.
+    #[inline(always)]
+    fn arm(&mut self, raw: RawOp, fill: impl FnOnce(&mut Slot<EventLoop<B>>)) -> IoResult<Token> {
         self.hand_over_cancels();
-        let Some(token) = self.slots.take(kind, target) else {
-            return Err(IoError::new(errno::ENOBUFS, kind, Stage::Submit)
-                .with_context("every op slot is taken; wait for completions, or raise `op_slots_max`"));
-        };
+        let Some((token, slot)) = self.slots.take(raw.kind()) else { return Err(no_slot(raw.kind())) };
+        fill(slot);
         // SAFETY: what `raw` points at is owned by the target, or by the verb that fetches the result; both keep it
         // until the terminal completion. A verb that is dropped before moves it into the target.
-        let queued = unsafe {
-            self.backend.submit(token, raw).or_else(|Full| {
-                self.backend.flush().map_err(|_| Full)?;
-                self.backend.submit(token, raw)
-            })
-        };
-        if queued.is_err() {
-            drop(self.slots.release(token));
-            return Err(IoError::new(errno::EAGAIN, kind, Stage::Submit)
-                .with_context("the submission queue is full; run the loop, then try again"));
+        if unsafe { self.backend.submit(token, raw) }.is_err() {
+            // SAFETY: as above.
+            unsafe { self.submit_after_flush(token, raw) }?;
         }
         self.in_flight += 1;
         Ok(token)
     }
 
-    fn arm_timer(&mut self, deadline: Instant, target: Target<EventLoop<B>>) -> Token {
-        let key = self.timers.insert(deadline, target);
+    /// Makes room in the queue and submits again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Backend::submit`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn submit_after_flush(&mut self, token: Token, raw: RawOp) -> IoResult<()> {
+        // SAFETY: the caller's promise is passed on unchanged.
+        if self.backend.flush().is_ok() && unsafe { self.backend.submit(token, raw) }.is_ok() {
+            return Ok(());
+        }
+        self.slots.release(token);
+        Err(IoError::new(errno::EAGAIN, raw.kind(), Stage::Submit)
+            .with_context("the submission queue is full; run the loop, then try again"))
+    }
+
+    fn arm_timer(&mut self, deadline: Instant, due: Due) -> Token {
+        let key = self.timers.insert(deadline, due);
         Token::new(Class::Timer, key.generation, key.index)
+    }
+
+    /// Lets go of whoever a timer was to tell.
+    fn let_go(&mut self, due: Due) {
+        if let Due::Otherwise(Otherwise::Call(index)) = due {
+            self.timer_calls.release(self.timer_calls.token(index));
+        }
     }
 
     /// Passes the waiting cancel requests to the backend, as many as it takes; the rest stay at the front.
@@ -691,6 +696,7 @@ impl<B: Backend> Drop for EventLoop<B> {
         let tokens: Vec<Token> = self.slots.in_flight().map(|(token, _)| token).collect();
         tokens.into_iter().for_each(|token| self.detach(token));
         self.timers = Timers::new();
+        self.timer_calls = Slab::new(0, None);
         if !self.drain(DROP_GRACE) {
             eprintln!("wo: a loop was dropped with ops in flight; their memory is leaked: {:?}", self.pending());
             return;
@@ -708,11 +714,32 @@ fn timer_key(token: Token) -> Key {
     Key { index: token.index(), generation: token.generation() }
 }
 
-fn renew<L>(target: &mut Target<L>, waker: &task::Waker) {
-    match target {
-        Target::Wake(Some(old)) if old.will_wake(waker) => {}
-        Target::Wake(old) => *old = Some(waker.clone()),
-        Target::Call(_) | Target::Calling | Target::Nobody => {}
+#[cold]
+fn no_slot(kind: OpKind) -> IoError {
+    IoError::new(errno::ENOBUFS, kind, Stage::Submit)
+        .with_context("every op slot is taken; wait for completions, or raise `op_slots_max`")
+}
+
+/// Whose time has come. As small as a waker: an index fits beside the one value a waker does not have.
+#[derive(Debug)]
+enum Due {
+    /// A fiber is woken.
+    Fiber(task::Waker),
+    Otherwise(Otherwise),
+}
+
+#[derive(Debug)]
+enum Otherwise {
+    Nobody,
+    /// The callback in this slot is called.
+    Call(u32),
+}
+
+const _: () = assert!(size_of::<Due>() == size_of::<task::Waker>());
+
+impl Default for Due {
+    fn default() -> Due {
+        Due::Otherwise(Otherwise::Nobody)
     }
 }
 

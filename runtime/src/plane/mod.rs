@@ -11,6 +11,7 @@ pub mod cursor;
 mod event_loop;
 pub mod fd;
 pub mod job;
+mod listener;
 pub mod op;
 pub mod ops;
 mod slot;

@@ -82,6 +82,7 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.caps())
     }
 
+    #[inline(always)]
     unsafe fn submit(&mut self, token: Token, op: RawOp) -> Result<(), Full> {
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { each!(self, backend => backend.submit(token, op)) }

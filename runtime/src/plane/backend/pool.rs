@@ -270,8 +270,9 @@ impl WorkerPool {
     }
 
     /// Whether [`reap`](WorkerPool::reap) would find something.
+    #[inline]
     pub(crate) fn has_completions(&self) -> bool {
-        !self.shared.finished.is_empty()
+        self.in_flight > 0 && !self.shared.finished.is_empty()
     }
 
     /// Jobs submitted and not yet reaped.

@@ -40,7 +40,8 @@ pub(super) enum Lowered {
 /// # Safety
 ///
 /// What `op` points at is valid; the entry may be submitted for as long as it stays so.
-#[inline]
+// Where the op's kind is known, nothing of the choice is left.
+#[inline(always)]
 pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
     if !how.native.contains(op.kind()) {
         return Lowered::Pool;
@@ -138,10 +139,12 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
 }
 
 /// A transfer at the descriptor's own position may meet a pipe or a terminal that somebody made non-blocking.
+#[inline(always)]
 fn stream(entry: squeue::Entry, offset: u64) -> Lowered {
     if offset == NO_OFFSET { Lowered::Retained(entry) } else { Lowered::Entry(entry) }
 }
 
+#[inline(always)]
 fn read(fd: i32, buf: RawSlice, offset: u64) -> squeue::Entry {
     match buf.fixed {
         RawSlice::NOT_FIXED => opcode::Read::new(Fd(fd), buf.ptr, buf.len).offset(offset).build(),
@@ -149,6 +152,7 @@ fn read(fd: i32, buf: RawSlice, offset: u64) -> squeue::Entry {
     }
 }
 
+#[inline(always)]
 fn write(fd: i32, buf: RawSlice, offset: u64, flags: i32) -> squeue::Entry {
     match buf.fixed {
         RawSlice::NOT_FIXED => opcode::Write::new(Fd(fd), buf.ptr, buf.len).offset(offset).rw_flags(flags).build(),

@@ -366,7 +366,7 @@ impl Backend for UringBackend {
         &self.caps
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn submit(&mut self, token: Token, op: RawOp) -> Result<(), Full> {
         debug_assert_eq!(token.raw() & MARK, 0, "{token:?} is of no class");
         if self.ring.is_full() || !self.ring.is_home() {
@@ -409,8 +409,8 @@ impl Backend for UringBackend {
     }
 
     fn flush(&mut self) -> IoResult<()> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
+        if self.failure.is_some() {
+            return self.failure.take().map_or(Ok(()), Err);
         }
         self.keep_house()?;
         if self.ring.queued() > 0 || self.ring.has_task_work() || self.ring.is_overflowing() {
@@ -424,13 +424,17 @@ impl Backend for UringBackend {
             // Nothing to wait for; and nothing to enter the kernel for, unless something is queued.
             return self.flush();
         }
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
+        if self.failure.is_some() {
+            return self.flush();
         }
-        self.keep_house()?;
-        match timeout {
+        if self.sorter.chores() > 0 {
+            self.keep_house()?;
             // A held op that was cancelled has ended.
-            _ if self.has_answers() => self.flush(),
+            if self.has_answers() {
+                return self.flush();
+            }
+        }
+        match timeout {
             None => self.enter(Wait::Forever, OpKind::Wait),
             Some(span) if self.caps.has(Feature::WaitDeadline) => self.enter(Wait::For(span), OpKind::Wait),
             Some(span) => self.wait_by_entry(span),
@@ -447,7 +451,9 @@ impl Backend for UringBackend {
             return;
         }
         let before = out.len();
-        out.extend(self.sorter.ready.drain(..).map(|ready| ready.completion));
+        if !self.sorter.ready.is_empty() {
+            out.extend(self.sorter.ready.drain(..).map(|ready| ready.completion));
+        }
         loop {
             let sorter = &mut self.sorter;
             out.reserve(self.ring.posted());
@@ -468,6 +474,9 @@ impl Backend for UringBackend {
             if !self.ring.has_posted() {
                 break;
             }
+        }
+        if self.pool.in_flight() == 0 {
+            return;
         }
         // After the doorbell was acknowledged: an answer pushed since then rings it again.
         let pooled = out.len();

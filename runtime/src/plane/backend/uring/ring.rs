@@ -156,7 +156,7 @@ impl Ring {
     /// # Safety
     ///
     /// What the entry points at stays valid until its last completion.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn push(&mut self, entry: &squeue::Entry) -> Result<(), Full> {
         // SAFETY: the caller's promise is the queue's.
         unsafe { self.submissions.push(entry) }.map_err(|_| Full)
