@@ -32,6 +32,13 @@ pub fn command(test: &str) -> Command {
     command
 }
 
+/// The same for a test that leaks on purpose, or may not be looked into: no sanitizer asks about leaks there.
+pub fn leaky_command(test: &str) -> Command {
+    let mut command = command(test);
+    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    command
+}
+
 /// Runs `body` in a child. In the parent it answers what the child wrote, after making sure that it ended well; in the
 /// child it answers nothing.
 pub fn run(test: &str, body: impl FnOnce()) -> Option<String> {

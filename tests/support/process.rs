@@ -75,6 +75,12 @@ pub fn thread_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// How long this thread has been ready to run while the system ran others; zero where it does not say.
+pub fn thread_queued() -> Duration {
+    let stat = fs::read_to_string(format!("/proc/self/task/{}/schedstat", this_thread())).unwrap_or_default();
+    Duration::from_nanos(stat.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
+}
+
 fn clock(which: libc::clockid_t) -> Duration {
     // SAFETY: all zeros is a valid `timespec`, and the call writes to a live one.
     let spent = unsafe {

@@ -6,19 +6,24 @@ use wo::Ticker;
 
 use crate::alone;
 use crate::backends::on_real_backends;
+use crate::process::thread_queued;
 
 #[wo::fiber]
 fn a_thousand_ticks() {
     let start = wo::now();
     let mut ticker = Ticker::new(Duration::from_millis(1));
     let mut ticks = 0;
+    let mut others = Duration::ZERO;
     while ticks < 1000 {
+        let queued = thread_queued();
         ticks += 1 + ticker.tick().expect("tick");
+        others = thread_queued() - queued;
     }
     let took = wo::now().since(start);
     let ideal = Duration::from_millis(ticks);
     assert!(took >= ideal, "{ticks} ticks after {took:?}: early");
-    assert!(took <= ideal + Duration::from_millis(10), "{ticks} ticks after {took:?}: more than 1 % late");
+    // What the system gave to other programs at the last tick is not ours.
+    assert!(took <= ideal + Duration::from_millis(10) + others, "{ticks} ticks after {took:?}: more than 1 % late");
 }
 
 #[test]

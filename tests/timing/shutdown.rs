@@ -43,28 +43,31 @@ fn leave_a_call_stuck(held: Arc<()>) {
 #[test]
 fn r8_shutdown_stuck_op() {
     let _alone = alone();
-    // The stuck call keeps its thread and its memory for as long as the process lives.
-    child::run(test_path!(), || {
-        for backend in those_of(REAL) {
-            let _watch = Watch::new(format!("a shutdown on {backend}"));
-            let held = Arc::new(());
-            let by_the_call = Arc::clone(&held);
-            let begun = Instant::now();
-            let ended =
-                Builder::new().io(backend).grace(Duration::from_millis(200)).run(|| leave_a_call_stuck(by_the_call));
-            let took = begun.elapsed();
-            assert!(took <= Duration::from_millis(500), "on {backend}: {took:?}");
-            match ended {
-                Err(RunError::Stuck { ops }) => {
-                    assert_eq!(ops, [OpKind::Job], "on {backend}");
-                    let text = RunError::Stuck { ops }.to_string();
-                    assert!(text.contains("job"), "on {backend}: {text}");
-                }
-                other => panic!("on {backend}: {other:?}"),
+    let test = test_path!();
+    if !child::is_child(test) {
+        // The stuck call keeps its thread and its memory for as long as the process lives.
+        child::expect_success(child::leaky_command(test).output().expect("the test binary starts"));
+        return;
+    }
+    for backend in those_of(REAL) {
+        let _watch = Watch::new(format!("a shutdown on {backend}"));
+        let held = Arc::new(());
+        let by_the_call = Arc::clone(&held);
+        let begun = Instant::now();
+        let ended =
+            Builder::new().io(backend).grace(Duration::from_millis(200)).run(|| leave_a_call_stuck(by_the_call));
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_millis(500), "on {backend}: {took:?}");
+        match ended {
+            Err(RunError::Stuck { ops }) => {
+                assert_eq!(ops, [OpKind::Job], "on {backend}");
+                let text = RunError::Stuck { ops }.to_string();
+                assert!(text.contains("job"), "on {backend}: {text}");
             }
-            assert_eq!(Arc::strong_count(&held), 2, "on {backend}: freed while the call may still use it");
+            other => panic!("on {backend}: {other:?}"),
         }
-    });
+        assert_eq!(Arc::strong_count(&held), 2, "on {backend}: freed while the call may still use it");
+    }
 }
 
 /// Leaves a fiber that opens a pipe nobody writes to.

@@ -20,6 +20,7 @@ use crate::actor::ask::Asked;
 use crate::actor::error::AskError;
 use crate::actor::mailbox::{Envelope, Mailbox, Order};
 use crate::fiber::{self, Payload, panic_message};
+use crate::plane::backend::discard;
 use crate::scope;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
@@ -94,7 +95,7 @@ pub(crate) fn dead_letter<M>(envelope: Envelope<M>) {
         asked.fail(AskError::Stopped);
     }
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(message))) {
-        std::mem::forget(payload);
+        discard(payload);
     }
 }
 

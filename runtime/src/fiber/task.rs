@@ -26,6 +26,7 @@ use async_task::{Runnable, ScheduleInfo, Task, WithInfo};
 
 use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
+use crate::plane::backend::discard;
 
 /// What a panic carried.
 pub type Payload = Box<dyn Any + Send + 'static>;
@@ -90,7 +91,7 @@ impl<T> Drop for Quiet<T> {
         let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut self.0) }));
         if let Err(payload) = dropped {
             report("a fiber's result", &payload);
-            std::mem::forget(payload);
+            discard(payload);
         }
     }
 }
@@ -151,7 +152,7 @@ impl<F> Drop for Shell<F> {
         local(|local| local.current.set(before));
         if let Err(payload) = dropped {
             report(&format!("{}, in a destructor,", self.node.describe()), &payload);
-            std::mem::forget(payload);
+            discard(payload);
         }
         if self.node.is_named() {
             forget_name(self.node.id());

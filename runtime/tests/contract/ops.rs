@@ -1,5 +1,8 @@
 //! Submitting, completing, cancelling, whatever the op.
 
+use std::sync::Mutex;
+
+use wo_runtime::plane::Fd;
 use wo_runtime::plane::backend::{Backend, Full};
 use wo_runtime::plane::job::JobCell;
 use wo_runtime::plane::op::RawOp;
@@ -86,7 +89,9 @@ pub fn close_closes<B: Backend>(subject: &Subject<B>) {
     let mut rig = subject.rig();
     let (a, b) = rig.pair();
     let raw = a.raw();
-    std::mem::forget(a);
+    // The op closes the number, so nobody else may: kept for as long as the process lives.
+    static KEPT: Mutex<Vec<Fd>> = Mutex::new(Vec::new());
+    KEPT.lock().unwrap().push(a);
     assert_eq!(rig.run(RawOp::Close { fd: raw }), 0);
     assert_eq!(rig.recv(&b, 1), b"");
     // The number itself may be another test's by now.

@@ -20,6 +20,7 @@ use crate::plane::token::Token;
 pub use any::AnyBackend;
 pub use caps::{BackendKind, Caps, Feature, KernelVersion, Mode, ModePolicy, OpSet, SetupStep};
 pub use config::{BackendConfig, Selection, Shim};
+pub(crate) use pool::discard;
 pub use socket::{SocketKind, SocketOption, SocketOptionName};
 pub use waker::Waker;
 

@@ -36,6 +36,9 @@ use crate::plane::token::Token;
 /// Workers of one pool at most: enough to keep a disk busy, few enough to have one pool per shard.
 const WORKERS_MAX: usize = 4;
 
+/// Panics in a row out of destructors before what is left is given up.
+const DISCARDS_MAX: u32 = 4;
+
 /// A worker without work for this long ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
@@ -101,11 +104,16 @@ impl PoolJob {
     }
 }
 
-/// Drops what a user's code left behind; its destructor may panic too, and that was reported by the hook.
-fn discard(remains: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(remains))) {
-        std::mem::forget(again);
+/// Drops what a user's code left behind. Its destructor may panic too, and that panic's payload again, each reported by
+/// the hook; what goes on panicking is leaked in the end.
+pub(crate) fn discard(mut remains: Box<dyn Any + Send>) {
+    for _ in 0..DISCARDS_MAX {
+        match catch_unwind(AssertUnwindSafe(|| drop(remains))) {
+            Ok(()) => return,
+            Err(again) => remains = again,
+        }
     }
+    std::mem::forget(remains);
 }
 
 /// A few threads that run jobs, for one loop.

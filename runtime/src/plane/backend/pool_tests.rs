@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 use super::*;
 use crate::error::OpKind;
@@ -146,6 +146,9 @@ fn a_call_whose_destructor_panics_can_be_cancelled() {
 fn open_of_a_fifo(test: &str) -> (PoolJob, std::path::PathBuf) {
     let name = std::env::temp_dir().join(format!("wo-pool-{test}-{}", std::process::id()));
     let path: &'static Path = Box::leak(Box::new(Path::new(&name, OpKind::Open).unwrap()));
+    // A worker may still look at it when the test has ended.
+    static KEPT: Mutex<Vec<&'static Path>> = Mutex::new(Vec::new());
+    KEPT.lock().unwrap().push(path);
     // SAFETY: the path ends in a zero byte.
     assert_eq!(unsafe { libc::mkfifo(path.0.as_ptr(), 0o600) }, 0);
     let how = OpenHow {

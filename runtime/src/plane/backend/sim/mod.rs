@@ -15,15 +15,14 @@
 //! workers, while the world stands still; so jobs happen in the program's order. One that waits for its own loop waits
 //! for ever, and what it asks of the real system is real.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::caps::KernelVersion;
+use crate::plane::backend::discard;
 use crate::plane::backend::sim::control::Rule;
 use crate::plane::backend::sim::memory::Operand;
 use crate::plane::backend::sim::net::address::Family;
@@ -229,13 +228,6 @@ fn run(call: Box<dyn FnOnce() -> i32 + Send>) -> i32 {
             -errno::EIO
         }),
         Err(refusal) => -refusal.raw_os_error().unwrap_or(errno::EAGAIN),
-    }
-}
-
-/// Drops what a user's code left behind; its destructor may panic too, and that was reported by the hook.
-fn discard(remains: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(remains))) {
-        std::mem::forget(again);
     }
 }
 
