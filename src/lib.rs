@@ -27,3 +27,8 @@ pub mod __rt {
     pub use wo_runtime::plane::backend::Selection;
     pub use wo_runtime::shard::{MainOptions, run_main};
 }
+
+/// The README's program, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

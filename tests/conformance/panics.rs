@@ -3,8 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use wo_runtime::fiber;
-use wo_runtime::plane::ops::Job;
+use wo::BlockingError;
 
 use crate::backends::{EVERY, on_every_backend, run, those_of};
 use crate::child::{self, test_path};
@@ -64,26 +63,31 @@ fn r36_panic_is_reported() {
     }
 }
 
-/// More calls that panic than the pool has threads, then one that answers.
+/// Calls that panic on the only thread there is for them, then one that answers.
 #[wo::fiber]
 fn panics_on_the_pool() {
     for number in 0..8 {
-        let ended = wo::wait(fiber::verb(Job::new(move || {
+        let ended = wo::blocking(move || {
             if true {
                 panic!("call {number} fails");
             }
             number
-        })));
-        let payload = ended.expect("the call ran").expect_err("it panicked");
-        assert_eq!(payload.downcast_ref::<String>(), Some(&format!("call {number} fails")));
+        });
+        match ended {
+            Err(BlockingError::Panicked(payload)) => {
+                assert_eq!(payload.downcast_ref::<String>(), Some(&format!("call {number} fails")));
+            }
+            other => panic!("it panicked: {other:?}"),
+        }
     }
-    let answered = wo::wait(fiber::verb(Job::new(|| 42)));
-    assert_eq!(answered.expect("the call ran").expect("it did not panic"), 42);
+    assert_eq!(wo::blocking(|| 42).expect("the thread is good for more"), 42);
 }
 
 #[test]
 fn r36_panic_blocking() {
-    on_every_backend(panics_on_the_pool);
+    for backend in those_of(EVERY) {
+        run(backend, |builder| builder.blocking_threads(1), panics_on_the_pool);
+    }
 }
 
 /// Panics when it is dropped, unless the thread panics already.
