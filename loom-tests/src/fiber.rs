@@ -1,0 +1,36 @@
+//! The runtime's fibers.
+
+pub mod call {
+    include!(concat!(env!("OUT_DIR"), "/fiber/call.rs"));
+}
+pub mod home {
+    include!(concat!(env!("OUT_DIR"), "/fiber/home.rs"));
+}
+pub mod join {
+    include!(concat!(env!("OUT_DIR"), "/fiber/join.rs"));
+}
+pub mod local {
+    include!(concat!(env!("OUT_DIR"), "/fiber/local.rs"));
+}
+pub mod oneshot {
+    include!(concat!(env!("OUT_DIR"), "/fiber/oneshot.rs"));
+}
+pub mod spin {
+    include!(concat!(env!("OUT_DIR"), "/fiber/spin.rs"));
+}
+pub mod task {
+    include!(concat!(env!("OUT_DIR"), "/fiber/task.rs"));
+}
+pub mod tick {
+    include!(concat!(env!("OUT_DIR"), "/fiber/tick.rs"));
+}
+pub mod turn {
+    include!(concat!(env!("OUT_DIR"), "/fiber/turn.rs"));
+}
+
+pub use tick::StopRequest;
+
+/// As the runtime's.
+pub(crate) fn is_home(home: *const home::Home) -> bool {
+    local::local(|local| local.is_home(home))
+}

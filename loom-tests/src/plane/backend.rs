@@ -1,0 +1,46 @@
+//! The waker as it is; the rest of the kernel's side stands in.
+
+use crate::plane::time::Instant;
+
+pub use waker::Waker;
+
+pub mod os;
+
+mod waker {
+    include!(concat!(env!("OUT_DIR"), "/plane/backend/waker.rs"));
+}
+
+/// What a loop may be asked about its kernel.
+pub trait Backend {
+    fn now(&self) -> Instant;
+}
+
+pub struct Kernel {
+    pub waker: Waker,
+    pub caps: Caps,
+}
+
+impl Backend for Kernel {
+    /// Time stands still.
+    fn now(&self) -> Instant {
+        Instant::ORIGIN
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    Uring,
+    Epoll,
+}
+
+/// The kernel is not looked at for a while before a sleep: that takes a clock, and changes nothing about the sleep.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    pub backend: BackendKind,
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps { backend: BackendKind::Epoll }
+    }
+}

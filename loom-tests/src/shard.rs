@@ -1,0 +1,5 @@
+//! The runtime's program.
+
+pub mod program {
+    include!(concat!(env!("OUT_DIR"), "/shard/program.rs"));
+}
