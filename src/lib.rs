@@ -4,14 +4,15 @@
 //! threads. Underneath, one io_uring loop runs its fibers: a call that would block parks its fiber, and the others
 //! go on.
 
-pub use wo_macros::{fiber, main};
+pub use wo_macros::{Message, actor, fiber, main};
 pub use wo_net as net;
+pub use wo_runtime::actor::{spawn, spawn_with};
 pub use wo_runtime::error::{self, IoError, IoResult, OpKind, Stage};
 pub use wo_runtime::fiber::notify::Notify;
 pub use wo_runtime::fiber::oneshot::{self, oneshot};
 pub use wo_runtime::fiber::{
-    Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn,
-    spawn_named, wait, yield_now,
+    Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn_named,
+    wait, yield_now,
 };
 pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io};
@@ -20,9 +21,17 @@ pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
 pub use wo_runtime::shard::{BlockingError, Builder, Environment, EnvironmentError, RunError, backend, blocking, stop};
 
+/// Actors: state that only ever handles one message at a time, reached through an address.
+pub mod actor {
+    pub use wo_runtime::actor::{
+        Actor, Addr, Ask, AskError, Calls, Exit, Options, Reply, SendError, Sending, Spawn, TrySendError, spawn_with,
+    };
+}
+
 /// What the macros expand to. Not for direct use.
 #[doc(hidden)]
 pub mod __rt {
+    pub use wo_runtime::actor::{Calls, call, crosses, handled, is_actor};
     pub use wo_runtime::fiber::{Call, Never, SettleOrdinary, output, spend, yield_turn};
     pub use wo_runtime::plane::backend::Selection;
     pub use wo_runtime::shard::{MainOptions, run_main};

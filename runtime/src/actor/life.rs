@@ -25,8 +25,8 @@ use crate::scope;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
 #[diagnostic::on_unimplemented(
-    message = "WO-E221: `{Self}` cannot be spawned: it is no actor",
-    label = "this type has no `receive`",
+    message = "WO-E221: `{Self}` is no actor: it has no `receive`",
+    label = "this type is no actor",
     note = "write `#[wo::actor] impl {Self} {{ fn receive(&mut self, message: Message) {{ ... }} }}`"
 )]
 pub trait Actor: Sized + 'static {

@@ -5,13 +5,22 @@
 
 mod address;
 mod ask;
+mod calls;
+mod crossing;
 mod error;
 mod life;
 mod mailbox;
 mod spawn;
+mod start;
 
 pub use address::{Addr, Sending};
 pub use ask::{Ask, Reply};
+pub use calls::Calls;
+#[doc(hidden)]
+pub use calls::{call, handled};
+#[doc(hidden)]
+pub use crossing::crosses;
 pub use error::{AskError, SendError, TrySendError};
 pub use life::{Actor, Exit};
-pub use spawn::{Options, spawn, spawn_with};
+pub use spawn::{Options, spawn_with};
+pub use start::{AsActor, AsFiber, Spawn, is_actor, spawn};

@@ -1,6 +1,7 @@
 //! Spawning: a shard, a mailbox, and a fiber that lives there.
 
 use crate::actor::address::Addr;
+use crate::actor::crossing::State;
 use crate::actor::life::{self, Actor, Life};
 use crate::actor::mailbox::Mailbox;
 use crate::fiber;
@@ -34,7 +35,10 @@ impl Options {
     }
 
     /// Spawns an actor; its state moves to the shard that takes it.
-    pub fn spawn<A: Actor + Send>(self, actor: A) -> Addr<A::Message> {
+    pub fn spawn<A, Way>(self, actor: A) -> Addr<A::Message>
+    where
+        A: Actor + State<Way> + Send,
+    {
         self.spawn_with(move || actor)
     }
 
@@ -57,16 +61,6 @@ impl Options {
         });
         placed.expect("actors are spawned inside a program: under #[wo::main] or Builder::run")
     }
-}
-
-/// Spawns an actor on the shard whose turn it is, with an unbounded mailbox, and gives its address. It starts in its
-/// turn, not before this returns; messages sent meanwhile wait.
-///
-/// # Panics
-///
-/// Outside a program.
-pub fn spawn<A: Actor + Send>(actor: A) -> Addr<A::Message> {
-    Options::new().spawn(actor)
 }
 
 /// Spawns an actor whose state is made on the shard that takes it, so it need not be sendable.

@@ -1,0 +1,67 @@
+//! Typed calls on an address.
+//!
+//! `#[wo::actor]` generates them for methods marked `#[message]`: as methods of a trait object, which is what an
+//! address of that message type dereferences to. So they are found on any such address without an import, and each has
+//! the visibility and the types its own method has.
+
+use std::ops::Deref;
+
+use crate::actor::address::Addr;
+use crate::actor::ask::Reply;
+use crate::actor::error::{AskError, SendError};
+use crate::actor::life::Actor;
+use crate::fiber::Call;
+use crate::plane::time::Deadline;
+
+/// Messages whose addresses have calls of their own. `#[wo::actor]` implements it.
+pub trait Calls: Sized + 'static {
+    /// What has the calls as its methods.
+    type Calls: ?Sized;
+
+    /// The calls of the actor at this address.
+    fn calls(address: &Addr<Self>) -> &Self::Calls;
+}
+
+impl<M: Calls> Deref for Addr<M> {
+    type Target = M::Calls;
+
+    #[inline]
+    fn deref(&self) -> &M::Calls {
+        M::calls(self)
+    }
+}
+
+/// What the calls do. They are told the actor rather than its messages, and give futures without a name: so that all of
+/// a message may cross shards is demanded where the actor is made, and not again in each call.
+#[doc(hidden)]
+pub mod call {
+    use std::future::Future;
+
+    use super::{Actor, Addr, AskError, Call, Deadline, Reply, SendError};
+
+    /// Sends a message.
+    #[inline]
+    pub fn send<A: Actor>(
+        address: Addr<A::Message>,
+        message: A::Message,
+    ) -> Call<impl Future<Output = Result<(), SendError<A::Message>>>> {
+        address.send(message)
+    }
+
+    /// Asks, with a deadline or without.
+    #[inline]
+    pub fn ask<A: Actor, T: Send + 'static, F: FnOnce(Reply<T>) -> A::Message>(
+        address: Addr<A::Message>,
+        make: F,
+        deadline: Option<Deadline>,
+    ) -> Call<impl Future<Output = Result<T, AskError>>> {
+        match deadline {
+            None => address.ask(make),
+            Some(deadline) => address.ask_by(make, deadline),
+        }
+    }
+}
+
+/// What the functions of an actor may give to its loop: nothing.
+#[doc(hidden)]
+pub const fn handled((): ()) {}

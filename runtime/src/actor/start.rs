@@ -1,0 +1,123 @@
+//! One `spawn` for all that can be spawned: actors, and the bodies of fibers.
+//!
+//! The two overlap in no type, but the compiler cannot know that of types to come. So [`Spawn`] carries a parameter
+//! that tells them apart, [`AsActor`] or [`AsFiber`]; for any one type one of them holds, and the compiler finds it.
+
+use crate::actor::address::Addr;
+use crate::actor::crossing::State;
+use crate::actor::life::Actor;
+use crate::actor::spawn::Options;
+use crate::fiber::{self, IntoFiber, JoinHandle};
+
+/// The kind of what [`Actor`] is implemented for.
+#[derive(Debug)]
+pub enum AsActor {}
+
+/// The kind of what [`IntoFiber`] is implemented for.
+#[derive(Debug)]
+pub enum AsFiber {}
+
+/// What [`spawn`] takes.
+#[diagnostic::on_unimplemented(
+    message = "WO-E221: `{Self}` cannot be spawned: it has no `receive`, and is no fiber's body",
+    label = "this is neither an actor nor a fiber's body",
+    note = "an actor has one: `#[wo::actor] impl ... {{ fn receive(&mut self, message: Message) {{ ... }} }}`",
+    note = "a fiber's body is a closure, in a fiber function written right where it is given, anywhere else `async`"
+)]
+pub trait Spawn<Kind> {
+    /// What spawning it gives: an address, or a handle to join.
+    type Handle;
+    /// What moves to another shard with it.
+    type Moves;
+
+    /// Spawns it.
+    fn spawn(self) -> Self::Handle
+    where
+        Self::Moves: Send;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Actor> Spawn<AsActor> for A {
+    type Handle = Addr<A::Message>;
+    type Moves = A;
+
+    fn spawn(self) -> Addr<A::Message>
+    where
+        A: Send,
+    {
+        Options::new().spawn(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: IntoFiber> Spawn<AsFiber> for B {
+    type Handle = JoinHandle<B::Output>;
+    /// Nothing: a fiber starts where it is spawned.
+    type Moves = ();
+
+    fn spawn(self) -> JoinHandle<B::Output> {
+        fiber::spawn(self)
+    }
+}
+
+/// Spawns an actor, and gives its address; or starts a fiber, and gives a handle to join it.
+///
+/// An actor is a value whose type is one, by `#[wo::actor]`. Its state moves to the shard whose turn it is, and its
+/// mailbox is unbounded; [`Options`] has the choice of both. It starts in its turn, not before this returns; messages
+/// sent meanwhile wait. For state that cannot move there is [`spawn_with`](crate::actor::spawn_with).
+///
+/// A fiber's body is a call of a fiber function, or a closure, of which a fiber function makes a body. It starts on
+/// this shard in its turn, and owns what it captures. It goes on when the handle is dropped; when `main` returns it is
+/// unwound. Where no shard runs on this thread, or the shard is ending, the body is dropped at once and joining says
+/// so.
+///
+/// `Kind` and `Way` are for the compiler to find.
+///
+/// # Panics
+///
+/// When an actor is spawned outside a program.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::actor::{self, Actor, Reply};
+/// use wo_runtime::shard::Builder;
+///
+/// struct Counter(u64);
+///
+/// enum Count {
+///     Add(u64),
+///     Get(Reply<u64>),
+/// }
+///
+/// impl Actor for Counter {
+///     type Message = Count;
+///
+///     async fn receive(&mut self, message: Count) {
+///         match message {
+///             Count::Add(more) => self.0 += more,
+///             Count::Get(reply) => drop(reply.send(self.0)),
+///         }
+///     }
+/// }
+///
+/// let total = Builder::new().run(|| async {
+///     let counter = actor::spawn(Counter(40));
+///     let adds = actor::spawn(move || async move { counter.send(Count::Add(2)).await });
+///     adds.join().await.unwrap().unwrap();
+///     counter.ask(Count::Get).await
+/// })?;
+/// assert_eq!(total, Ok(42));
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+pub fn spawn<Kind, Way, S>(what: S) -> S::Handle
+where
+    S: Spawn<Kind>,
+    S::Moves: State<Way> + Send,
+{
+    what.spawn()
+}
+
+/// A demand for the macros to write down.
+#[doc(hidden)]
+pub const fn is_actor<A: Actor>() {}
