@@ -36,6 +36,27 @@ impl Parse for FiberArgs {
     }
 }
 
+/// The arguments of `#[wo::actor]` on an `impl`.
+#[derive(Debug, Default)]
+pub struct ActorArgs {
+    /// `message = Name`: what the type of its messages is called.
+    pub message: Option<Ident>,
+}
+
+impl Parse for ActorArgs {
+    fn parse(input: ParseStream) -> Result<ActorArgs> {
+        let mut args = ActorArgs::default();
+        each(input, |argument| {
+            if argument.name != "message" {
+                return Err(argument.unknown("#[wo::actor]", "`message`"));
+            }
+            args.message = Some(argument.identifier("the name its messages' type shall have")?);
+            Ok(())
+        })?;
+        Ok(args)
+    }
+}
+
 /// The arguments of `#[wo::main]`, each as the expression its value becomes.
 #[derive(Debug, Default)]
 pub struct MainArgs {
@@ -122,6 +143,18 @@ impl Argument {
     fn literal(&self, wanted: &str) -> Result<&Lit> {
         match &self.value {
             Some(Expr::Lit(ExprLit { lit, .. })) => Ok(lit),
+            Some(other) => Err(Error::new_spanned(other, format!("expected {wanted}"))),
+            None => {
+                let name = &self.name;
+                Err(Error::new_spanned(name, format!("`{name}` needs a value: {wanted}")))
+            }
+        }
+    }
+
+    /// The value as a plain name.
+    fn identifier(&self, wanted: &str) -> Result<Ident> {
+        match &self.value {
+            Some(Expr::Path(path)) if path.path.get_ident().is_some() => path.path.require_ident().cloned(),
             Some(other) => Err(Error::new_spanned(other, format!("expected {wanted}"))),
             None => {
                 let name = &self.name;

@@ -91,7 +91,7 @@ impl Refusals {
 }
 
 /// The tokens of `item` that say what it is, which make a shorter mark than the whole of it.
-fn head(item: &Item) -> TokenStream {
+pub fn head(item: &Item) -> TokenStream {
     match item {
         Item::Const(item) => item.const_token.into_token_stream(),
         Item::Enum(item) => item.enum_token.into_token_stream(),

@@ -46,8 +46,10 @@
 //!
 //! [`wo::spawn`]: https://docs.rs/wo/latest/wo/fn.spawn.html
 
+mod actor;
 mod args;
 mod body;
+mod derive_message;
 mod entry;
 mod fiber;
 mod function;
@@ -173,4 +175,157 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn fiber(args: TokenStream, item: TokenStream) -> TokenStream {
     fiber::expand(args.into(), item.into()).into()
+}
+
+/// Makes an actor of the type whose `impl` this is: state that handles one message at a time, and is reached through an
+/// address.
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// struct Words {
+///     counts: HashMap<String, u64>,
+/// }
+///
+/// #[wo::actor]
+/// impl Words {
+///     /// Counts a word.
+///     fn receive(&mut self, word: String) {
+///         *self.counts.entry(word).or_default() += 1;
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let words = wo::spawn(Words { counts: HashMap::new() });
+///     for word in "to be or not to be".split(' ') {
+///         words.send(word.to_owned()).expect("nothing cancels this");
+///     }
+/// }
+/// ```
+///
+/// [`wo::spawn`] moves the state to the shard whose turn it is and gives an `Addr<M>`, a word to copy and to send
+/// about, where `M` is what `receive` takes. State that may not move is made over there: `wo::spawn_with(|| ..)`.
+///
+/// `receive` is the body of a fiber, as under [`macro@fiber`]: it may park, and the next message waits until it is
+/// done. So are the hooks and the messages below. Every other function of the `impl` stays as it is; one that parks has
+/// [`macro@fiber`] itself.
+///
+/// # Hooks
+///
+/// Known by their names, each with `&mut self` alone, and each may be missing:
+///
+/// | function | runs |
+/// |---|---|
+/// | `started` | before the first message |
+/// | `stopping` | after the last one, when the actor was stopped or killed; not after a panic |
+/// | `on_cancel` | when a request was cancelled while it was handled, after its handler has returned; it cannot park |
+///
+/// # Messages that are calls
+///
+/// A method marked `#[message]` is called on the address as it would be on the state, and its value comes back:
+///
+/// ```
+/// # use std::collections::HashMap;
+/// use std::time::Duration;
+/// use wo::actor::{Addr, AskError, Reply};
+///
+/// #[derive(Default)]
+/// struct Words {
+///     counts: HashMap<String, u64>,
+///     waiting: Vec<Reply<u64>>,
+/// }
+///
+/// #[wo::actor]
+/// impl Words {
+///     /// Sent, and nobody waits for it.
+///     #[message(send)]
+///     pub fn count(&mut self, word: String) {
+///         *self.counts.entry(word).or_default() += 1;
+///     }
+///
+///     /// Asked, and the call gives the answer.
+///     #[message]
+///     pub fn count_of(&mut self, word: String) -> u64 {
+///         self.counts.get(&word).copied().unwrap_or(0)
+///     }
+///
+///     /// Answered when the time has come: the reply is kept. Callers do not see that parameter.
+///     #[message]
+///     pub fn total(&mut self, reply: Reply<u64>) {
+///         self.waiting.push(reply);
+///     }
+///
+///     #[message(send)]
+///     pub fn close(&mut self) {
+///         for reply in self.waiting.drain(..) {
+///             let _ = reply.send(self.counts.values().sum());
+///         }
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), AskError> {
+///     let words: Addr<WordsMessage> = wo::spawn(Words::default());
+///     words.count("be".to_owned()).expect("nothing cancels this");
+///     assert_eq!(words.count_of("be".to_owned())?, 1);
+///     assert_eq!(words.count_of_by("or".to_owned(), Duration::from_secs(1))?, 0);
+///     let total = wo::spawn(|| words.total());
+///     wo::yield_now().expect("nothing cancels this");
+///     words.close().expect("nothing cancels this");
+///     assert_eq!(total.join().expect("it does not panic")?, 1);
+///     Ok(())
+/// }
+/// ```
+///
+/// A call of `#[message] fn get(&mut self, key: K) -> V` gives a `Result<V, AskError>`; `get_by(key, deadline)` is the
+/// same with a deadline, which also cancels the handler. A call of `#[message(send)] fn add(&mut self, n: N)` gives
+/// what `Addr::send` gives.
+///
+/// Arguments and answers move between shards: they are `Send` and own what they hold. The calls have the methods'
+/// visibility and docs, and need no import.
+///
+/// The address is then that of a type called `WordsMessage`, or what `#[wo::actor(message = Name)]` says. It has a
+/// constructor for each method, for a message to be sent later or by others: `WordsMessage::count(word)`. If there is a
+/// `receive`, too, what that takes is turned into one with `from`: `words.send(plain.into())`.
+///
+/// # On a type
+///
+/// On the struct or enum itself the attribute changes nothing; it is an error there when the type is no actor.
+///
+/// # Errors
+///
+/// WO-E221 is a type without `receive` where an actor is needed, WO-E222 a message, an argument, an answer or a state
+/// that may not cross shards:
+///
+/// ```compile_fail
+/// struct Words;
+///
+/// #[wo::actor]
+/// impl Words {
+///     fn receive(&mut self, _word: std::rc::Rc<str>) {}
+/// }
+/// ```
+///
+/// [`wo::spawn`]: https://docs.rs/wo/latest/wo/fn.spawn.html
+#[proc_macro_attribute]
+pub fn actor(args: TokenStream, item: TokenStream) -> TokenStream {
+    actor::expand(args.into(), item.into()).into()
+}
+
+/// Has the compiler point at the field that keeps a type from being a message.
+///
+/// Any type is a message that is `Send` and owns what it holds; this derive implements nothing. Without it the compiler
+/// tells that a message cannot cross shards and names the part that cannot; with it, also the field that part is in.
+///
+/// ```
+/// #[derive(wo::Message)]
+/// enum Edit {
+///     Insert { at: usize, text: String },
+///     Clear,
+/// }
+/// ```
+#[proc_macro_derive(Message)]
+pub fn message(item: TokenStream) -> TokenStream {
+    derive_message::expand(item.into()).into()
 }
