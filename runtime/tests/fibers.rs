@@ -275,3 +275,33 @@ fn verbs_outside_a_shard_answer_an_error() {
     assert!(matches!(polled, std::task::Poll::Ready(Err(error)) if error.errno() == errno::ENXIO));
     assert!(fiber::spawn(|| async {}).id().is_none());
 }
+
+#[test]
+fn a_fiber_that_nothing_will_ever_wake_lives_to_the_end_of_the_program() {
+    on_every_kernel(|builder| {
+        let dropped = Rc::new(Cell::new(0));
+        let held = Rc::clone(&dropped);
+        builder
+            .run(|| async move {
+                for _ in 0..3 {
+                    let counted = CountsDrop(Rc::clone(&held));
+                    drop(fiber::spawn(|| async move {
+                        let _counted = counted;
+                        std::future::pending::<()>().await;
+                    }));
+                }
+                fiber::sleep(Duration::from_millis(1)).await.unwrap();
+                assert_eq!(held.get(), 0, "they wait, they have not ended");
+            })
+            .unwrap();
+        assert_eq!(dropped.get(), 3, "each is unwound with the program");
+    });
+}
+
+struct CountsDrop(Rc<Cell<u32>>);
+
+impl Drop for CountsDrop {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}

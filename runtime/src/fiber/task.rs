@@ -66,7 +66,8 @@ pub(crate) struct Node {
     id_and_named: u64,
     previous: Cell<*const Node>,
     next: Cell<*const Node>,
-    /// The parts of the task's waker, without a count of their own; none before it has parked.
+    /// The parts of a waker of the task, with a count of its own; none before it has parked. What a future waits for
+    /// may keep no waker, and async-task frees a task that nobody can wake without dropping its future.
     waker: Cell<Option<(*const (), &'static RawWakerVTable)>>,
 }
 
@@ -140,9 +141,8 @@ impl Drop for ReportPanic<'_> {
 
 impl<F> Drop for Shell<F> {
     fn drop(&mut self) {
-        let node = &self.node;
-        if node.is_listed() {
-            node.leave_list();
+        if self.node.is_listed() {
+            self.node.leave_list();
         }
         // A fiber that is dropped by another one's hand is current meanwhile.
         let before = local(|local| local.current.replace(&raw const self.node));
@@ -183,7 +183,8 @@ impl Node {
     }
 
     fn enter_list(&self, waker: &Waker) {
-        self.waker.set(Some((waker.data(), waker.vtable())));
+        let counted = ManuallyDrop::new(waker.clone());
+        self.waker.set(Some((counted.data(), counted.vtable())));
         local(|local| {
             let first = local.listed.replace(self);
             self.next.set(first);
@@ -211,12 +212,17 @@ impl Node {
             // SAFETY: as in `enter_list`.
             unsafe { (*previous).next.set(next) };
         }
+        if let Some((data, vtable)) = self.waker.take() {
+            // SAFETY: the parts `enter_list` kept the count of, given back once. It is not the last one: async-task
+            // drops a future only while it holds the task for that.
+            drop(unsafe { Waker::new(data, vtable) });
+        }
     }
 
     fn wake(&self) {
         if let Some((data, vtable)) = self.waker.get() {
-            // SAFETY: these are the parts of the task's own waker. The task is alive, since its future holds this
-            // node; the waker made here owns no count and is not dropped.
+            // SAFETY: the parts of the waker that `enter_list` counted. The one made here owns no count and is not
+            // dropped.
             let waker = ManuallyDrop::new(unsafe { Waker::new(data, vtable) });
             waker.wake_by_ref();
         }
