@@ -1,11 +1,12 @@
 //! The errors of the kernel's side: what was tried, at which stage, and the system's answer.
 //!
 //! An [`IoError`] is four facts: `errno`, the op, the stage at which it failed, and a context that names the thing
-//! it was tried on. Everything above adds meaning, never takes these away.
+//! it was tried on. Everything above adds meaning, never takes these away. What the runtime cannot answer to anybody
+//! it says on stderr.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 
 /// The result of one verb or one call to the plane.
 pub type IoResult<T> = Result<T, IoError>;
@@ -311,6 +312,11 @@ impl From<io::Error> for IoError {
             }
         }
     }
+}
+
+/// Says a line on stderr. Nobody may be reading there, and that is no reason to fail: `eprintln!` would panic.
+pub(crate) fn say(words: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "wo: {words}");
 }
 
 /// The few `errno` values the runtime itself answers or decides by, in Linux's numbering.

@@ -138,3 +138,54 @@ fn r36_panic_drop() {
         assert!(reports >= 3 * those_of(EVERY).len(), "{reports} reports: {wrote}");
     }
 }
+
+struct Thrown;
+
+impl Drop for Thrown {
+    fn drop(&mut self) {
+        panic!("what was thrown panics in turn");
+    }
+}
+
+#[wo::fiber]
+fn throws_what_panics_when_dropped() {
+    let alone = wo::spawn(|| {
+        if true {
+            std::panic::panic_any(Thrown);
+        }
+    });
+    drop(alone);
+    wo::yield_now().expect("yield");
+    let ended = wo::spawn(|| {
+        if true {
+            std::panic::panic_any(Thrown);
+        }
+    });
+    wo::yield_now().expect("yield");
+    assert!(ended.is_finished());
+    drop(ended);
+    let joined = wo::spawn(|| {
+        if true {
+            std::panic::panic_any(Thrown);
+        }
+    });
+    std::mem::forget(joined.join());
+}
+
+#[test]
+fn r36_what_a_panic_carried_panics_in_turn() {
+    if let Some(wrote) = child::run(test_path!(), || on_every_backend(throws_what_panics_when_dropped)) {
+        assert!(wrote.contains("a fiber's result panicked: what was thrown panics in turn"), "{wrote}");
+    }
+}
+
+#[test]
+fn r36_a_panic_is_survived_when_nobody_reads_stderr() {
+    if child::is_child(test_path!()) {
+        return on_every_backend(one_of_three_panics);
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = child::command(test_path!()).stderr(writer).output().expect("the test binary starts");
+    child::expect_success(output);
+}

@@ -19,6 +19,7 @@ use pin_project_lite::pin_project;
 use crate::actor::ask::Asked;
 use crate::actor::error::AskError;
 use crate::actor::mailbox::{Envelope, Mailbox, Order};
+use crate::error::say;
 use crate::fiber::{self, Payload, panic_message};
 use crate::plane::backend::discard;
 use crate::scope;
@@ -144,7 +145,7 @@ async fn run<A: Actor>(actor: &mut A, life: &Life<A::Message>) -> Exit {
 
 fn panicked<A>(payload: &Payload) -> Exit {
     let words = panic_message(payload);
-    eprintln!("wo: actor {} panicked: {words}", std::any::type_name::<A>());
+    say(format_args!("actor {} panicked: {words}", std::any::type_name::<A>()));
     Exit::Panicked(words.to_owned())
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -10,7 +9,7 @@ use async_task::FallibleTask;
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::task::{self, FiberId, Meta, Payload, Quiet, Started};
+use crate::fiber::task::{self, Ended, FiberId, Meta, Payload, Quiet, Started};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
@@ -91,7 +90,7 @@ pub fn id() -> Option<FiberId> {
 
 /// A fiber to wait for. Dropping it leaves the fiber running.
 pub struct JoinHandle<T> {
-    fiber: Option<(FiberId, FallibleTask<Quiet<T>, Meta>)>,
+    fiber: Option<(FiberId, FallibleTask<Quiet<Ended<T>>, Meta>)>,
 }
 
 impl<T: 'static> JoinHandle<T> {
@@ -162,13 +161,10 @@ impl<T: 'static> Future for Join<T> {
         let Some((_, task)) = &mut this.handle.fiber else {
             return Poll::Ready(Err(JoinError::Cancelled));
         };
-        // A panicked fiber's task panics again, with the same payload, in whoever asks for its value.
-        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(task).poll(cx)));
-        let ended = match polled {
-            Ok(Poll::Pending) if !local::is_cancelled() => return Poll::Pending,
-            Ok(Poll::Ready(Some(value))) => Ok(value.into_inner()),
-            Ok(_) => Err(JoinError::Cancelled),
-            Err(payload) => Err(JoinError::Panicked(payload)),
+        let ended = match Pin::new(task).poll(cx) {
+            Poll::Pending if !local::is_cancelled() => return Poll::Pending,
+            Poll::Ready(Some(ended)) => ended.into_inner().map_err(JoinError::Panicked),
+            _ => Err(JoinError::Cancelled),
         };
         this.handle.fiber = None;
         Poll::Ready(ended)

@@ -5,9 +5,8 @@
 //! the list when its future is dropped, which happens on its home shard only: a wake from anywhere sends the
 //! runnable home, and so does the last handle's drop.
 //!
-//! A panic ends the fiber alone, a panic in a destructor included: each is reported with the fiber's name and number,
-//! and the body's own is kept for whoever joins. As with std's threads, one thing still aborts: a panic's payload
-//! whose destructor panics in turn.
+//! A panic ends the fiber alone, a panic in a destructor included, also in that of what a panic carried: each is
+//! reported with the fiber's name and number, and the body's own is kept for whoever joins.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -24,6 +23,7 @@ use std::task::{Context, Poll, RawWakerVTable, Waker};
 
 use async_task::{Runnable, ScheduleInfo, Task, WithInfo};
 
+use crate::error::say;
 use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
 use crate::plane::backend::discard;
@@ -105,37 +105,32 @@ struct Shell<F> {
 }
 
 impl<F: Future> Future for Shell<F> {
-    type Output = Quiet<F::Output>;
+    type Output = Quiet<Ended<F::Output>>;
 
     #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Quiet<F::Output>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Quiet<Ended<F::Output>>> {
         // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
         let this = unsafe { self.get_unchecked_mut() };
         local(|local| local.current.set(&raw const this.node));
-        let report = ReportPanic(&this.node);
         // SAFETY: the body is pinned because the shell is.
-        let polled = unsafe { Pin::new_unchecked(&mut *this.future) }.poll(cx);
-        std::mem::forget(report);
-        if polled.is_pending() {
-            if !this.node.is_listed() {
-                this.node.enter_list(cx.waker());
+        let body = unsafe { Pin::new_unchecked(&mut *this.future) };
+        let ended = match catch_unwind(AssertUnwindSafe(|| body.poll(cx))) {
+            Ok(Poll::Pending) => {
+                if !this.node.is_listed() {
+                    this.node.enter_list(cx.waker());
+                }
+                return Poll::Pending;
             }
-            return Poll::Pending;
-        }
+            Ok(Poll::Ready(value)) => Ok(value),
+            Err(payload) => {
+                // The words were said by the panic hook just before; whose they were is not.
+                say(format_args!("{} panicked", this.node.describe()));
+                Err(payload)
+            }
+        };
         // Whoever joins is woken in turn, not handed over to: it would run once after each of its children.
         local(Local::leave_fiber);
-        polled.map(Quiet::new)
-    }
-}
-
-/// Dropped while a panic passes through, it says whose. The words were said by the panic hook just before; the task
-/// keeps the payload for whoever joins.
-struct ReportPanic<'a>(&'a Node);
-
-impl Drop for ReportPanic<'_> {
-    fn drop(&mut self) {
-        local(Local::leave_fiber);
-        eprintln!("wo: {} panicked", self.0.describe());
+        Poll::Ready(Quiet::new(ended))
     }
 }
 
@@ -253,8 +248,11 @@ pub(crate) fn current_id() -> Option<FiberId> {
     })
 }
 
+/// What a fiber returned, or what its panic carried.
+pub(crate) type Ended<T> = Result<T, Payload>;
+
 /// A fiber that was made: its number, and the task to wait for.
-pub(crate) type Started<T> = (FiberId, Task<Quiet<T>, Meta>);
+pub(crate) type Started<T> = (FiberId, Task<Quiet<Ended<T>>, Meta>);
 
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
 pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<Started<F::Output>>
@@ -280,12 +278,8 @@ where
     // SAFETY: the future is not `Send`, and is polled and dropped on this thread only: `schedule` sends every
     // runnable to its home, and the shard drops all its fibers before it ends. The future and its output are
     // 'static. The schedule function is `Send`, `Sync` and 'static, as is the metadata.
-    let (runnable, task) = unsafe {
-        async_task::Builder::new()
-            .propagate_panic(true)
-            .metadata(Meta { home })
-            .spawn_unchecked(|_| shell, WithInfo(schedule))
-    };
+    let (runnable, task) =
+        unsafe { async_task::Builder::new().metadata(Meta { home }).spawn_unchecked(|_| shell, WithInfo(schedule)) };
     local(|local| local.push(runnable));
     Some((id, task))
 }
@@ -322,7 +316,7 @@ pub(crate) fn name_of(id: FiberId) -> Option<Arc<str>> {
 
 /// Says on stderr who panicked and with what words.
 fn report(who: &str, payload: &Payload) {
-    eprintln!("wo: {who} panicked: {}", message(payload));
+    say(format_args!("{who} panicked: {}", message(payload)));
 }
 
 /// The words of a panic, where it carried any.

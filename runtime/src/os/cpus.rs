@@ -10,6 +10,7 @@ use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Once;
 
+use crate::error::say;
 use crate::plane::backend::affinity::{self, Pin};
 
 /// The period of a quota that names none.
@@ -191,7 +192,7 @@ fn unescaped(path: &str) -> String {
 pub(crate) fn pin(cpus: &[usize], nth: usize) -> Option<Pin> {
     static SAID: Once = Once::new();
     let cpu = *cpus.get(nth % cpus.len().max(1))?;
-    let refused = |error| SAID.call_once(|| eprintln!("wo: shard {nth} runs unpinned: {error}"));
+    let refused = |error| SAID.call_once(|| say(format_args!("shard {nth} runs unpinned: {error}")));
     Pin::to(cpu).map_err(refused).ok()
 }
 
@@ -202,9 +203,9 @@ pub(crate) fn say_crowded_once(shards: usize) {
         let cores = cores();
         if shards > cores {
             SAID.call_once(|| {
-                eprintln!(
-                    "wo: {shards} shards share {cores} core(s), by affinity mask or quota; WO_SHARDS={cores} is enough"
-                );
+                say(format_args!(
+                    "{shards} shards share {cores} core(s), by affinity mask or quota; WO_SHARDS={cores} is enough"
+                ));
             });
         }
     }

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Once;
 
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno, say};
 use crate::plane::ShardLoop;
 use crate::plane::buf::BufPool;
 
@@ -40,7 +40,7 @@ pub fn with_loop<R>(kind: OpKind, call: impl FnOnce(&mut ShardLoop) -> IoResult<
 pub fn register_pool(pool: &mut BufPool) -> IoResult<()> {
     static SAID: Once = Once::new();
     with_loop(OpKind::Setup, |event_loop| event_loop.register_pool(pool))
-        .inspect_err(|refusal| SAID.call_once(|| eprintln!("wo: warning: {refusal}")))
+        .inspect_err(|refusal| SAID.call_once(|| say(format_args!("warning: {refusal}"))))
 }
 
 fn nowhere(kind: OpKind) -> IoError {

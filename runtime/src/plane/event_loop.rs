@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task;
 use std::time::Duration;
 
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno, say};
 use crate::plane::backend::{Backend, BackendConfig, BackendKind, Caps, RawCompletion, Waker};
 use crate::plane::buf::{BufPool, Registration};
 use crate::plane::fd::Fd;
@@ -698,7 +698,8 @@ impl<B: Backend> Drop for EventLoop<B> {
         self.timers = Timers::new();
         self.timer_calls = Slab::new(0, None);
         if !self.drain(DROP_GRACE) {
-            eprintln!("wo: a loop was dropped with ops in flight; their memory is leaked: {:?}", self.pending());
+            let pending = self.pending();
+            say(format_args!("a loop was dropped with ops in flight; their memory is leaked: {pending:?}"));
             return;
         }
         // SAFETY: each is taken or dropped once, here; nothing uses the loop afterwards.

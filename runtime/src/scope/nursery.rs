@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
-use crate::error::IoError;
+use crate::error::{IoError, say};
 use crate::scope::body::{Finish, judge};
 use crate::scope::cancel::{Node, current};
 use crate::scope::cause::{Cause, Interrupt, Outcome, words};
@@ -340,7 +340,7 @@ async fn run_hooks<X, E>(state: &State<X, E>) {
     loop {
         let Some(hook) = state.hooks.borrow_mut().pop() else { return };
         if let Err(payload) = (CatchPanic { future: shelter.run(hook) }).await {
-            eprintln!("wo: an exit hook panicked: {}", words(payload.as_ref()));
+            say(format_args!("an exit hook panicked: {}", words(payload.as_ref())));
             state.note(Cause::die(payload));
         }
     }

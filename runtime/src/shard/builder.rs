@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno, say};
 use crate::fiber::tick::{Driver, Ending};
 use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
 use crate::os::cpus;
@@ -324,7 +324,7 @@ fn end(mut driver: Driver, program: &Program, threads: Threads, grace: Duration)
     set_here(None);
     let left = program.blocking.wait(until);
     if left > 0 {
-        eprintln!("wo: {left} blocking call(s) still run after the grace; they are left to themselves");
+        say(format_args!("{left} blocking call(s) still run after the grace; they are left to themselves"));
     }
     stuck
 }
@@ -334,7 +334,7 @@ fn say_fallback_once(caps: &Caps) {
     if caps.backend == BackendKind::Epoll
         && let Some(step) = caps.steps.last()
     {
-        SAID.call_once(|| eprintln!("wo: running on epoll, because io_uring is refused: {}", step.error));
+        SAID.call_once(|| say(format_args!("running on epoll, because io_uring is refused: {}", step.error)));
     }
 }
 

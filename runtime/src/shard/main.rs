@@ -2,6 +2,7 @@
 
 use std::process::{ExitCode, Termination};
 
+use crate::error::say;
 use crate::fiber::IntoFiber;
 use crate::os::cpus;
 use crate::plane::backend::Selection;
@@ -43,14 +44,14 @@ where
     let builder = match builder.env() {
         Ok(builder) => builder,
         Err(error) => {
-            eprintln!("wo: {error}");
+            say(format_args!("{error}"));
             return ExitCode::FAILURE;
         }
     };
     match builder.run(body) {
         Ok(value) => value.report(),
         Err(error) => {
-            eprintln!("wo: {error}");
+            say(format_args!("{error}"));
             match error {
                 RunError::Stopped { signal: Some(signal) } => ExitCode::from(128_u8.wrapping_add(signal as u8)),
                 RunError::Panicked(_) => ExitCode::from(101),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Once};
 
-use crate::error::{IoError, IoResult, OpKind, Stage, errno};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno, say};
 use crate::plane::backend::{Backend, Feature};
 use crate::plane::buf::buffer::Buf;
 use crate::plane::buf::slab::Slab;
@@ -85,7 +85,7 @@ impl BufPool {
         static SAID: Once = Once::new();
         let mut pool = BufPool::new(count, size)?;
         if let Err(refusal) = with_loop(OpKind::Setup, |event_loop| event_loop.register_pool(&mut pool)) {
-            SAID.call_once(|| eprintln!("wo: {refusal}"));
+            SAID.call_once(|| say(format_args!("{refusal}")));
             pool.refusal = Some(refusal);
         }
         Ok(pool)
