@@ -9,7 +9,7 @@ use async_task::FallibleTask;
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::task::{self, Ended, FiberId, Meta, Payload, Quiet, Started};
+use crate::fiber::task::{self, Ended, FiberId, Meta, Payload, Started};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
@@ -90,7 +90,7 @@ pub fn id() -> Option<FiberId> {
 
 /// A fiber to wait for. Dropping it leaves the fiber running.
 pub struct JoinHandle<T> {
-    fiber: Option<(FiberId, FallibleTask<Quiet<Ended<T>>, Meta>)>,
+    fiber: Option<(FiberId, FallibleTask<Ended<T>, Meta>)>,
 }
 
 impl<T: 'static> JoinHandle<T> {

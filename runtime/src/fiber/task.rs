@@ -105,10 +105,10 @@ struct Shell<F> {
 }
 
 impl<F: Future> Future for Shell<F> {
-    type Output = Quiet<Ended<F::Output>>;
+    type Output = Ended<F::Output>;
 
     #[inline(always)]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Quiet<Ended<F::Output>>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<F::Output>> {
         // SAFETY: nothing is moved out of the shell; the body stays pinned with it until its drop.
         let this = unsafe { self.get_unchecked_mut() };
         local(|local| local.current.set(&raw const this.node));
@@ -249,10 +249,10 @@ pub(crate) fn current_id() -> Option<FiberId> {
 }
 
 /// What a fiber returned, or what its panic carried.
-pub(crate) type Ended<T> = Result<T, Payload>;
+pub(crate) type Ended<T> = Quiet<Result<T, Payload>>;
 
 /// A fiber that was made: its number, and the task to wait for.
-pub(crate) type Started<T> = (FiberId, Task<Quiet<Ended<T>>, Meta>);
+pub(crate) type Started<T> = (FiberId, Task<Ended<T>, Meta>);
 
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
 pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<Started<F::Output>>
