@@ -39,3 +39,7 @@ echo:
 # The example `fibers`, likewise.
 fibers:
     .ci/run fibers
+
+# The example `walk`, likewise, with several numbers of threads, against a plain walk.
+walk:
+    .ci/run walk

@@ -19,7 +19,9 @@ pub use wo_runtime::os::{fs, io};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
-pub use wo_runtime::shard::{BlockingError, Builder, Environment, EnvironmentError, RunError, backend, blocking, stop};
+pub use wo_runtime::shard::{
+    BlockingError, Builder, Environment, EnvironmentError, RunError, backend, blocking, pool, stop,
+};
 
 /// Actors: state that only ever handles one message at a time, reached through an address.
 pub mod actor {

@@ -4,6 +4,7 @@ mod blocking;
 mod builder;
 mod env;
 mod main;
+pub mod pool;
 pub(crate) mod program;
 mod threads;
 
