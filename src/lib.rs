@@ -26,7 +26,9 @@ pub use wo_runtime::shard::{
 /// Actors: state that only ever handles one message at a time, reached through an address.
 pub mod actor {
     pub use wo_runtime::actor::{
-        Actor, Addr, Ask, AskError, Calls, Exit, Options, Reply, SendError, Sending, Spawn, TrySendError, spawn_with,
+        Actor, Addr, Ask, AskError, Calls, Counters, Exit, NameError, Options, Reply, SendError, Sending, Spawn,
+        Supervision, Supervisor, TrySendError, back_off, counters, fail, lookup, register, spawn_with, this,
+        unregister,
     };
 }
 

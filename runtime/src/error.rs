@@ -369,6 +369,8 @@ pub mod errno {
     pub const EROFS: i32 = 30;
     /// The other end is closed.
     pub const EPIPE: i32 = 32;
+    /// Waiting would never end.
+    pub const EDEADLK: i32 = 35;
     /// Name too long.
     pub const ENAMETOOLONG: i32 = 36;
     /// Not implemented.

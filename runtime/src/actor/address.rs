@@ -3,28 +3,42 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
-use std::pin::Pin;
 use std::ptr;
-use std::task::{Context, Poll};
 
 use crate::actor::ask::{Ask, Reply};
-use crate::actor::error::{SendError, TrySendError};
-use crate::actor::life::{self, Exit};
-use crate::actor::mailbox::{Envelope, Mailbox, Order, Refused};
+use crate::actor::counters;
+use crate::actor::ending;
+use crate::actor::error::TrySendError;
+use crate::actor::life::Exit;
+use crate::actor::mailbox::{AnyMailbox, Envelope, Mailbox, Order, Refused};
+use crate::actor::monitor::{Monitor, Notified, Waiting};
+use crate::actor::sending::Sending;
 use crate::error::IoResult;
-use crate::fiber::{self, Call, Charge, oneshot};
+use crate::fiber::{self, Call, oneshot};
 use crate::plane::time::Deadline;
 
+/// Bits of a life's number that count the lives of one program; those above tell programs of one process apart.
+pub(crate) const LIFE_BITS: u32 = 44;
+
 /// The address of an actor that takes messages of type `M`: a word to copy, store, compare and send about. It reaches
-/// the one life it was given for; after that actor's end it reaches nobody, whatever takes the actor's place.
+/// the one life it was given for; after that actor's end it reaches nobody, whatever takes the actor's place. A
+/// supervised actor that is restarted goes on in the same life.
+///
+/// It also works on threads that are no shard, where nothing can park: [`try_send`](Addr::try_send),
+/// [`stop`](Addr::stop), [`kill`](Addr::kill).
 pub struct Addr<M: 'static> {
     mailbox: &'static Mailbox<M>,
-    generation: u32,
+    life: u64,
 }
 
 impl<M: Send + 'static> Addr<M> {
-    pub(crate) fn new(mailbox: &'static Mailbox<M>, generation: u32) -> Addr<M> {
-        Addr { mailbox, generation }
+    pub(crate) fn new(mailbox: &'static Mailbox<M>, life: u64) -> Addr<M> {
+        Addr { mailbox, life }
+    }
+
+    #[inline]
+    pub(crate) fn parts(self) -> (&'static Mailbox<M>, u64) {
+        (self.mailbox, self.life)
     }
 
     /// Moves a message to the actor. Parks while a bounded mailbox is full; messages of one sender arrive in the order
@@ -34,11 +48,44 @@ impl<M: Send + 'static> Addr<M> {
     ///
     /// # Errors
     ///
-    /// The message comes back when the fiber was cancelled while it waited, or when an actor with a full mailbox sends
-    /// to itself and would wait for ever.
+    /// The message comes back when the fiber was cancelled while it waited, or when it would wait for ever: an actor
+    /// with a full mailbox sends to itself, or several send to each other in a circle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::actor::{self, Actor, Reply};
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// enum Count {
+    ///     Add(u64),
+    ///     Get(Reply<u64>),
+    /// }
+    ///
+    /// struct Counter(u64);
+    /// impl Actor for Counter {
+    ///     type Message = Count;
+    ///     async fn receive(&mut self, message: Count) {
+    ///         match message {
+    ///             Count::Add(more) => self.0 += more,
+    ///             Count::Get(reply) => drop(reply.send(self.0)),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let total = Builder::new().run(|| async {
+    ///     let counter = actor::spawn(Counter(0));
+    ///     for n in 1..=10 {
+    ///         counter.send(Count::Add(n)).await.unwrap();
+    ///     }
+    ///     counter.ask(Count::Get).await
+    /// })?;
+    /// assert_eq!(total, Ok(55));
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     #[inline]
     pub fn send(self, message: M) -> Call<Sending<M>> {
-        Call::new(Sending { addr: self, message: Some(message), room: None, charge: Charge::new() })
+        Call::new(Sending::new(self, message))
     }
 
     /// Moves a message to the actor, if it is taken at once. Never parks; usable from any thread.
@@ -48,20 +95,25 @@ impl<M: Send + 'static> Addr<M> {
     /// The message comes back when the mailbox is full, or the actor has ended or takes no more.
     #[inline]
     pub fn try_send(self, message: M) -> Result<(), TrySendError<M>> {
-        self.mailbox.push(self.generation, Envelope { message, asked: None }).map_err(|refused| match refused {
-            Refused::Full(envelope) => TrySendError::Full(envelope.message),
-            Refused::Closed(envelope) => TrySendError::Closed(envelope.message),
+        self.mailbox.push(self.life, Envelope { message, asked: None }).map_err(|refused| {
+            counters::count_unsent(self.mailbox.head().home(), counters::RETURNED);
+            match refused {
+                Refused::Full(envelope) => TrySendError::Full(envelope.message),
+                Refused::Closed(envelope) => TrySendError::Closed(envelope.message),
+            }
         })
     }
 
     /// Sends a request and parks for its answer. `make` puts the [`Reply`] into the message; the actor answers through
     /// it, at once or later.
     ///
+    /// Dropped half-way, the answer goes to nobody; the request is handled all the same.
+    ///
     /// # Errors
     ///
     /// Why there is no answer; see [`AskError`](crate::actor::AskError). An actor that ends fails its askers at once.
     pub fn ask<T: Send + 'static>(self, make: impl FnOnce(Reply<T>) -> M) -> Call<Ask<M, T>> {
-        Call::new(Ask::new(self.mailbox, self.generation, None, make))
+        Call::new(Ask::new(self, None, make))
     }
 
     /// The same with a deadline. When it passes, the handler's own verbs are cancelled; a request that still waits for
@@ -75,101 +127,104 @@ impl<M: Send + 'static> Addr<M> {
         make: impl FnOnce(Reply<T>) -> M,
         deadline: impl Into<Deadline>,
     ) -> Call<Ask<M, T>> {
-        let deadline = deadline.into().instant(fiber::now());
-        Call::new(Ask::new(self.mailbox, self.generation, deadline, make))
+        Call::new(Ask::new(self, deadline.into().instant(fiber::now()), make))
     }
 
     /// The actor takes no more messages, handles those it has, and ends. False when it had ended.
+    ///
+    /// Inside one of the actor's own functions it takes effect when the function has returned.
     pub fn stop(self) -> bool {
-        self.mailbox.order(self.generation, Order::Drain)
+        self.mailbox.order(self.life, Order::Drain)
+    }
+
+    /// As [`stop`](Addr::stop), but what it has not handled by the deadline is dropped: then the actor is killed. False
+    /// when it had ended.
+    pub fn stop_by(self, deadline: impl Into<Deadline>) -> bool {
+        ending::stop_by(self.mailbox, self.life, deadline.into())
     }
 
     /// The actor ends now: what it waits for is cancelled, what is queued is dropped. False when it had ended.
     pub fn kill(self) -> bool {
-        self.mailbox.order(self.generation, Order::Kill)
+        self.mailbox.order(self.life, Order::Kill)
     }
 
     /// Whether the actor takes messages.
     pub fn is_open(self) -> bool {
-        self.mailbox.is_open(self.generation)
+        self.mailbox.head().is_open(self.life)
     }
 
     /// Parks until the actor has ended, and tells how. An actor that had ended before is told as `Exit::Gone`.
     ///
     /// # Errors
     ///
-    /// ECANCELED when the fiber was cancelled.
+    /// ECANCELED when the fiber was cancelled; EDEADLK when an actor waits for its own end.
     pub fn ended(self) -> Call<impl Future<Output = IoResult<Exit>>> {
         Call::new(async move {
+            ending::refuse_own_end(self.mailbox.head())?;
             let (monitor, told) = oneshot::oneshot();
-            match self.mailbox.monitor(self.generation, monitor) {
+            match self.mailbox.monitor(self.life, Box::new(Waiting(monitor))) {
                 Ok(()) => told.recv().await,
                 Err(_) => Ok(Exit::Gone),
             }
         })
     }
-}
 
-/// The future of [`Addr::send`].
-pub struct Sending<M: Send + 'static> {
-    addr: Addr<M>,
-    message: Option<M>,
-    room: Option<u64>,
-    charge: Charge,
-}
-
-impl<M: Send + 'static> Unpin for Sending<M> {}
-
-impl<M: Send + 'static> Future for Sending<M> {
-    type Output = Result<(), SendError<M>>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError<M>>> {
-        let this = self.get_mut();
-        if this.charge.is_due(cx) {
-            return Poll::Pending;
-        }
-        let Some(message) = this.message.take() else { return Poll::Ready(Ok(())) };
-        match this.addr.mailbox.push(this.addr.generation, Envelope { message, asked: None }) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(Refused::Closed(envelope)) => {
-                life::dead_letter(envelope);
-                Poll::Ready(Ok(()))
-            }
-            Err(Refused::Full(envelope)) => this.wait_for_room(envelope.message, cx),
-        }
-    }
-}
-
-impl<M: Send + 'static> Sending<M> {
-    #[cold]
-    fn wait_for_room(&mut self, message: M, cx: &mut Context<'_>) -> Poll<Result<(), SendError<M>>> {
-        if fiber::is_cancelled() || life::is_current(self.addr.mailbox) {
-            return Poll::Ready(Err(SendError(message)));
-        }
-        self.message = Some(message);
-        self.room = self.addr.mailbox.wait_for_room(self.addr.generation, self.room, cx.waker());
-        if self.room.is_none() {
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-}
-
-impl<M: Send + 'static> Drop for Sending<M> {
-    fn drop(&mut self) {
-        if let Some(number) = self.room
-            && !self.addr.mailbox.leave_room_queue(number)
-            && self.message.is_some()
-        {
-            self.addr.mailbox.pass_room_on();
+    /// Has the actor at `to` sent a message when this one ends, exactly once; when it had ended before, at once, with
+    /// `Exit::Gone`. The message arrives whatever bound the mailbox of `to` has; when `to` has ended it is dropped.
+    ///
+    /// `make` runs where this actor ends; should it panic, that is reported and nothing is sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::actor::{self, Actor, Exit, Reply};
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// struct Quick;
+    /// impl Actor for Quick {
+    ///     type Message = ();
+    ///     async fn receive(&mut self, _: ()) {}
+    /// }
+    ///
+    /// enum Watch {
+    ///     Ended(Exit),
+    ///     Seen(Reply<Vec<Exit>>),
+    /// }
+    ///
+    /// #[derive(Default)]
+    /// struct Watcher(Vec<Exit>);
+    /// impl Actor for Watcher {
+    ///     type Message = Watch;
+    ///     async fn receive(&mut self, message: Watch) {
+    ///         match message {
+    ///             Watch::Ended(exit) => self.0.push(exit),
+    ///             Watch::Seen(reply) => drop(reply.send(self.0.clone())),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let seen = Builder::new().run(|| async {
+    ///     let (quick, watcher) = (actor::spawn(Quick), actor::spawn(Watcher::default()));
+    ///     quick.notify_end(watcher, Watch::Ended);
+    ///     quick.stop();
+    ///     quick.ended().await.unwrap();
+    ///     watcher.ask(Watch::Seen).await.unwrap()
+    /// })?;
+    /// assert_eq!(seen, [Exit::Stopped]);
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
+    pub fn notify_end<N: Send + 'static>(self, to: Addr<N>, make: impl FnOnce(Exit) -> N + Send + 'static) {
+        let notified: Box<dyn Monitor> = Box::new(Notified { to, make });
+        if let Err(notified) = self.mailbox.monitor(self.life, notified) {
+            notified.tell(&Exit::Gone);
         }
     }
 }
 
-impl<M: Send + 'static> fmt::Debug for Sending<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("to", &self.addr).finish_non_exhaustive()
+impl<M> Addr<M> {
+    /// The life's number among those of its program.
+    fn number(self) -> u64 {
+        self.life & ((1 << LIFE_BITS) - 1)
     }
 }
 
@@ -183,20 +238,21 @@ impl<M> Copy for Addr<M> {}
 
 impl<M> PartialEq for Addr<M> {
     fn eq(&self, other: &Addr<M>) -> bool {
-        self.generation == other.generation && ptr::eq(self.mailbox, other.mailbox)
+        self.life == other.life && ptr::eq(self.mailbox, other.mailbox)
     }
 }
 
 impl<M> Eq for Addr<M> {}
 
+/// Depends on the order in which the program's actors were spawned, never on where they lie in memory.
 impl<M> Hash for Addr<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.generation.hash(state);
+        self.number().hash(state);
     }
 }
 
 impl<M> fmt::Debug for Addr<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Addr({})", self.generation)
+        write!(f, "Addr({})", self.number())
     }
 }

@@ -1,40 +1,57 @@
 //! Asking an actor: a request that carries the place for its answer.
 //!
 //! The place is shared by three: the asker waits at it, the [`Reply`] in the message fills it, and the actor's loop
-//! looks at it before and while the handler runs. Each looks under one lock, once per step, so whoever comes first is
-//! seen: an answer, an asker whose time ran out, or a handler that ended without a word.
+//! looks at it before and while the handler runs. It is settled once, under its lock: by an answer, by a failure, or by
+//! an asker that goes away. Whoever comes later finds it settled.
 //!
-//! When the asker's deadline passes it marks the place and wakes the handler, whose verbs are then cancelled. A request
-//! that is marked before its turn comes is not handled at all.
+//! When the asker's deadline passes it marks the place as expired and wakes the handler, whose verbs are then
+//! cancelled. A request that is marked before its turn comes is not handled at all.
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::actor::address::Addr;
+use crate::actor::counters;
 use crate::actor::error::AskError;
 use crate::actor::life;
-use crate::actor::mailbox::{Envelope, Mailbox, Refused};
+use crate::actor::mailbox::{Envelope, Refused, Room};
+use crate::actor::running;
+use crate::actor::waits::Wait;
 use crate::error::OpKind;
 use crate::fiber::{self, Charge, cancel_timer};
 use crate::plane::current::with_loop;
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
 
-/// What the actor's loop sees of a request.
+/// What the actor's loop sees of a message that somebody waits for.
 pub(crate) trait Asked: Send + Sync {
-    /// Whether the asker's time ran out.
-    fn is_expired(&self) -> bool;
+    /// Whether it is not to be handled at all any more.
+    fn is_void(&self) -> bool;
 
-    /// The handler waits: `waker` is called when the asker's time runs out.
-    fn handler_waits(&self, waker: &Waker);
+    /// Whether the handler's own verbs are cancelled.
+    fn is_expired(&self) -> bool {
+        false
+    }
+
+    /// The handler waits: `waker` is called when it is to be cancelled.
+    fn handler_waits(&self, _waker: &Waker) {}
+
+    /// The handler has returned.
+    fn handled(&self) {}
 
     /// There will be no answer, for this reason, unless one was given.
-    fn fail(&self, error: AskError);
+    fn fail(&self, _error: AskError) {}
 }
 
 struct Place<T> {
+    /// The asker's time ran out. Set under the lock, read without it.
+    expired: AtomicBool,
+    has_deadline: bool,
     state: Mutex<State<T>>,
 }
 
@@ -42,9 +59,24 @@ struct State<T> {
     answer: Option<Result<T, AskError>>,
     /// An answer or a failure was given, or the asker has gone: nothing is taken any more.
     settled: bool,
-    expired: bool,
     asker: Option<Waker>,
     handler: Option<Waker>,
+    /// The asker's wait, when an actor's function asks.
+    wait: Option<Wait>,
+}
+
+impl<T> State<T> {
+    /// Nothing is taken any more.
+    fn settle(&mut self) {
+        self.settled = true;
+        self.end_wait();
+    }
+
+    fn end_wait(&mut self) {
+        if let Some(wait) = self.wait.take() {
+            wait.end();
+        }
+    }
 }
 
 impl<T> Place<T> {
@@ -57,7 +89,7 @@ impl<T> Place<T> {
         if state.settled {
             return Err(answer);
         }
-        state.settled = true;
+        state.settle();
         state.answer = Some(answer);
         let asker = state.asker.take();
         drop(state);
@@ -69,18 +101,32 @@ impl<T> Place<T> {
 }
 
 impl<T: Send> Asked for Place<T> {
+    #[inline]
+    fn is_void(&self) -> bool {
+        self.is_expired()
+    }
+
+    #[inline]
     fn is_expired(&self) -> bool {
-        self.state().expired
+        self.expired.load(Ordering::Acquire)
     }
 
     fn handler_waits(&self, waker: &Waker) {
+        if !self.has_deadline {
+            return;
+        }
         let mut state = self.state();
-        if state.expired {
+        if self.is_expired() {
             drop(state);
             waker.wake_by_ref();
         } else if !state.handler.as_ref().is_some_and(|handler| handler.will_wake(waker)) {
             state.handler = Some(waker.clone());
         }
+    }
+
+    /// A reply that was kept comes from somewhere else: the asker no longer waits for this actor's function.
+    fn handled(&self) {
+        self.state().end_wait();
     }
 
     fn fail(&self, error: AskError) {
@@ -133,64 +179,101 @@ impl<T> fmt::Debug for Reply<T> {
 
 /// The future of an ask. Dropped half-way, the answer goes to nobody.
 pub struct Ask<M: Send + 'static, T: Send + 'static> {
-    mailbox: &'static Mailbox<M>,
-    generation: u32,
+    addr: Addr<M>,
     request: Option<Envelope<M>>,
     place: Arc<Place<T>>,
     deadline: Option<Instant>,
     timer: Option<Token>,
     room: Option<u64>,
     charge: Charge,
+    begun: bool,
 }
 
 impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
-    pub(crate) fn new(
-        mailbox: &'static Mailbox<M>,
-        generation: u32,
-        deadline: Option<Instant>,
-        make: impl FnOnce(Reply<T>) -> M,
-    ) -> Ask<M, T> {
-        let state = State { answer: None, settled: false, expired: false, asker: None, handler: None };
-        let place = Arc::new(Place { state: Mutex::new(state) });
+    pub(crate) fn new(addr: Addr<M>, deadline: Option<Instant>, make: impl FnOnce(Reply<T>) -> M) -> Ask<M, T> {
+        let state = State { answer: None, settled: false, asker: None, handler: None, wait: None };
+        let place = Arc::new(Place {
+            expired: AtomicBool::new(false),
+            has_deadline: deadline.is_some(),
+            state: Mutex::new(state),
+        });
         let message = make(Reply { place: Some(Arc::clone(&place)) });
         let asked: Arc<dyn Asked> = Arc::clone(&place) as Arc<dyn Asked>;
-        Ask {
-            mailbox,
-            generation,
-            request: Some(Envelope { message, asked: Some(asked) }),
-            place,
-            deadline,
-            timer: None,
-            room: None,
-            charge: Charge::new(),
+        let request = Some(Envelope { message, asked: Some(asked) });
+        Ask { addr, request, place, deadline, timer: None, room: None, charge: Charge::new(), begun: false }
+    }
+
+    /// Before the request goes out: an actor's function that would wait for ever does not send it.
+    fn begin(&mut self) -> Result<(), AskError> {
+        self.begun = true;
+        let Some(asker) = running::head() else { return Ok(()) };
+        let target = self.addr.parts().0.head();
+        if running::is(target) {
+            return Err(AskError::Deadlock);
         }
+        if self.deadline.is_some() {
+            return Ok(());
+        }
+        let wait = Wait::draw(asker, target);
+        if Wait::closes_circle(asker, target) {
+            wait.into_iter().for_each(Wait::end);
+            return Err(AskError::Deadlock);
+        }
+        if wait.is_some() {
+            self.place.state().wait = wait;
+        }
+        Ok(())
     }
 
     /// Sends the request, waiting for room; ready without an error once it is on its way.
     fn send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AskError>> {
-        let Some(request) = self.request.take() else { return Poll::Ready(Ok(())) };
-        if life::is_current(self.mailbox) {
-            return Poll::Ready(Err(AskError::Deadlock));
+        let Some(mut request) = self.request.take() else { return Poll::Ready(Ok(())) };
+        let (mailbox, life) = self.addr.parts();
+        let home = mailbox.head().home();
+        if !self.begun
+            && let Err(error) = self.begin()
+        {
+            self.request = Some(request);
+            return Poll::Ready(Err(error));
         }
-        match self.mailbox.push(self.generation, request) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(Refused::Closed(_)) => Poll::Ready(Err(AskError::Closed)),
-            Err(Refused::Full(request)) => {
-                self.request = Some(request);
-                self.room = self.mailbox.wait_for_room(self.generation, self.room, cx.waker());
-                if self.room.is_none() {
-                    cx.waker().wake_by_ref();
+        loop {
+            match mailbox.push(life, request) {
+                Ok(()) => {
+                    self.leave(true);
+                    return Poll::Ready(Ok(()));
                 }
-                Poll::Pending
+                Err(Refused::Closed(request)) => {
+                    self.leave(true);
+                    counters::count(home, counters::SENT);
+                    life::dead_letter(home, request);
+                    return Poll::Ready(Err(AskError::Closed));
+                }
+                Err(Refused::Full(refused)) => request = refused,
             }
+            // The circle was looked for already: what the request waits for in the queue is what it waits for after.
+            if let Room::Waits(number) = mailbox.wait_for_room(life, self.room, cx.waker(), None) {
+                self.room = Some(number);
+                self.request = Some(request);
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Leaves the queue for room. Room it was called for and did not take goes to the next.
+    fn leave(&mut self, took: bool) {
+        if let Some(number) = self.room.take()
+            && !self.addr.parts().0.leave_room_queue(number)
+            && !took
+        {
+            self.addr.parts().0.pass_room_on();
         }
     }
 
     /// Gives up: the handler's verbs are cancelled, or the request is not handled at all.
     fn expire(&mut self) {
         let mut state = self.place.state();
-        state.settled = true;
-        state.expired = true;
+        state.settle();
+        self.place.expired.store(true, Ordering::Release);
         let handler = state.handler.take();
         drop(state);
         if let Some(handler) = handler {
@@ -198,8 +281,21 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
         }
     }
 
-    fn is_due(&self) -> bool {
-        self.deadline.is_some_and(|deadline| fiber::now() >= deadline)
+    /// Sees to it that the fiber is woken at the deadline; whether that has passed.
+    fn is_due(&mut self, cx: &Context<'_>) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        if fiber::now() >= deadline {
+            return true;
+        }
+        let timer = self.timer;
+        self.timer = with_loop(OpKind::Timer, |event_loop| {
+            Ok(match timer {
+                Some(timer) if event_loop.renew_timer(timer, cx.waker()) => timer,
+                _ => event_loop.timer_for(deadline, cx.waker().clone()),
+            })
+        })
+        .ok();
+        false
     }
 }
 
@@ -229,19 +325,9 @@ impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
         if fiber::is_cancelled() {
             return Poll::Ready(Err(AskError::Cancelled));
         }
-        if let Some(deadline) = this.deadline {
-            if this.is_due() {
-                this.expire();
-                return Poll::Ready(Err(AskError::Deadline));
-            }
-            let timer = this.timer;
-            this.timer = with_loop(OpKind::Timer, |event_loop| {
-                Ok(match timer {
-                    Some(timer) if event_loop.renew_timer(timer, cx.waker()) => timer,
-                    _ => event_loop.timer_for(deadline, cx.waker().clone()),
-                })
-            })
-            .ok();
+        if this.is_due(cx) {
+            this.expire();
+            return Poll::Ready(Err(AskError::Deadline));
         }
         Poll::Pending
     }
@@ -252,22 +338,26 @@ impl<M: Send + 'static, T: Send + 'static> Drop for Ask<M, T> {
         if let Some(timer) = self.timer {
             cancel_timer(timer);
         }
-        if let Some(number) = self.room
-            && !self.mailbox.leave_room_queue(number)
-            && self.request.is_some()
-        {
-            self.mailbox.pass_room_on();
-        }
+        self.leave(false);
         let mut state = self.place.state();
-        state.settled = true;
+        state.settle();
         let answer = state.answer.take();
         drop(state);
-        drop(answer);
+        if let Some(request) = self.request.take()
+            && self.begun
+        {
+            counters::count_unsent(self.addr.parts().0.head().home(), counters::DEAD_LETTERED);
+            drop(request);
+        }
+        // An answer that comes too late is nobody's; its destructor is the one thing here that others wrote.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(answer))) {
+            life::report("an answer that came too late", payload);
+        }
     }
 }
 
 impl<M: Send + 'static, T: Send + 'static> fmt::Debug for Ask<M, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Ask").field("to", &self.addr).field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use crate::actor::address::Addr;
 use crate::actor::ask::Reply;
 use crate::actor::error::{AskError, SendError};
 use crate::actor::life::Actor;
+use crate::actor::running::Returned;
 use crate::fiber::Call;
 use crate::plane::time::Deadline;
 
@@ -62,6 +63,8 @@ pub mod call {
     }
 }
 
-/// What the functions of an actor may give to its loop: nothing.
+/// What the functions of an actor may give to its loop: nothing, or a `Result` whose error fails the actor.
 #[doc(hidden)]
-pub const fn handled((): ()) {}
+pub fn handled(returned: impl Returned) {
+    returned.returned();
+}

@@ -2,19 +2,43 @@
 
 use std::fmt;
 
-/// The actor has ended, or takes no more messages; the message comes back.
+/// A send that parked in vain; the message comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<M>(pub M);
+#[non_exhaustive]
+pub enum SendError<M> {
+    /// The mailbox is full and would stay so for ever: its actor sends to itself, or actors with full mailboxes send to
+    /// each other in a circle.
+    Full(M),
+    /// The fiber was cancelled while it waited for room.
+    Cancelled(M),
+}
+
+impl<M> SendError<M> {
+    /// The message.
+    pub fn into_message(self) -> M {
+        match self {
+            SendError::Full(message) | SendError::Cancelled(message) => message,
+        }
+    }
+
+    /// Whether the mailbox was full, for ever.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, SendError::Full(_))
+    }
+}
 
 impl<M> fmt::Display for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the actor has ended, or takes no more messages")
+        f.write_str(match self {
+            SendError::Full(_) => "the actor's mailbox is full, and the actors wait for each other in a circle",
+            SendError::Cancelled(_) => "the fiber was cancelled while it waited for room in the actor's mailbox",
+        })
     }
 }
 
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
+        f.write_str(if self.is_full() { "Full(..)" } else { "Cancelled(..)" })
     }
 }
 
@@ -70,11 +94,14 @@ pub enum AskError {
     Stopped,
     /// The handler panicked.
     Panicked,
+    /// The handler failed, before it answered.
+    Failed,
     /// The handler dropped the request without an answer.
     NoReply,
     /// Time ran out; the handler's own verbs are cancelled.
     Deadline,
-    /// The actor asks itself, or is asked by one that waits for it: the answer could never come.
+    /// The actor asks itself, or actors ask each other in a circle, each in the middle of answering the one before: the
+    /// answer could never come. Asks with a deadline end by themselves and are not looked at.
     Deadlock,
     /// The fiber that asked was cancelled.
     Cancelled,
@@ -86,6 +113,7 @@ impl fmt::Display for AskError {
             AskError::Closed => "the actor has ended, or takes no more messages",
             AskError::Stopped => "the actor ended before it answered",
             AskError::Panicked => "the actor's handler panicked",
+            AskError::Failed => "the actor's handler failed before it answered",
             AskError::NoReply => "the actor's handler dropped the request without an answer",
             AskError::Deadline => "no answer before the deadline",
             AskError::Deadlock => "the actors ask each other in a circle; the answer could never come",

@@ -1,28 +1,28 @@
 //! An actor's life: started, one message after another, stopping, and the end.
 //!
-//! One fiber lives it at home. A handler may park; the next message waits. A panic in any of the actor's functions ends
-//! this actor alone: its askers fail at once, its monitors are told, what was queued is dead-lettered. The end is the
-//! same whichever way it comes, the program's own end included.
+//! One fiber lives it at home. A handler may park; the next message waits. An actor fails when one of its functions
+//! panics or answers an error. Alone, it ends then: its askers fail at once, its monitors are told, what was queued is
+//! dead-lettered. Under a supervisor the state alone ends, and the life goes on with a new one: same address, same
+//! queue. The end is the same whichever way it comes, the program's own end included.
 
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::ops::DerefMut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pin_project_lite::pin_project;
-
 use crate::actor::ask::Asked;
+use crate::actor::control::{Control, Permission};
+use crate::actor::counters;
 use crate::actor::error::AskError;
-use crate::actor::mailbox::{Envelope, Mailbox, Order};
+use crate::actor::guard::{Failure, Guard};
+use crate::actor::mailbox::{Envelope, Left, Mailbox, Order};
 use crate::error::say;
-use crate::fiber::{self, Payload, panic_message};
+use crate::fiber::home::Home;
+use crate::fiber::{self, Payload, Quiet, panic_message};
 use crate::plane::backend::discard;
-use crate::scope;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
 #[diagnostic::on_unimplemented(
@@ -34,15 +34,16 @@ pub trait Actor: Sized + 'static {
     /// What it receives.
     type Message: Send + 'static;
 
-    /// Handles one message; the next waits until it is done.
+    /// Handles one message; the next waits until it is done. An error is said with [`fail`](crate::actor::fail).
     fn receive(&mut self, message: Self::Message) -> impl Future<Output = ()>;
 
-    /// Runs before the first message.
+    /// Runs before the first message; a supervised actor's also after each restart. To fail here is a failed start.
     fn started(&mut self) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// Runs after the last message, when the actor was stopped or killed; not after a panic.
+    /// Runs after the last message, when the actor was stopped or killed, or its supervisor restarts it for another's
+    /// sake; not after its own failure.
     fn stopping(&mut self) -> impl Future<Output = ()> {
         std::future::ready(())
     }
@@ -61,10 +62,21 @@ pub enum Exit {
     Killed,
     /// One of its functions panicked, with these words.
     Panicked(String),
+    /// One of its functions failed, for this reason.
+    Failed(String),
+    /// A supervisor's children failed too often; it says which, and how the last one failed.
+    GaveUp(String),
     /// The program ended.
     Ended,
     /// It had ended before anybody asked.
     Gone,
+}
+
+impl Exit {
+    /// Whether it ended by itself and against its will.
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Exit::Panicked(_) | Exit::Failed(_) | Exit::GaveUp(_))
+    }
 }
 
 impl fmt::Display for Exit {
@@ -73,124 +85,259 @@ impl fmt::Display for Exit {
             Exit::Stopped => f.write_str("stopped"),
             Exit::Killed => f.write_str("killed"),
             Exit::Panicked(words) => write!(f, "panicked: {words}"),
+            Exit::Failed(reason) => write!(f, "failed: {reason}"),
+            Exit::GaveUp(reason) => write!(f, "gave up: {reason}"),
             Exit::Ended => f.write_str("ended with the program"),
             Exit::Gone => f.write_str("had ended before"),
         }
     }
 }
 
-thread_local! {
-    /// The mailbox of the actor whose function runs now.
-    static CURRENT: Cell<*const ()> = const { Cell::new(ptr::null()) };
+/// Says on stderr that something others wrote panicked where nobody can be told.
+pub(crate) fn report(what: &str, payload: Payload) {
+    say(format_args!("{what} panicked: {}", panic_message(&payload)));
+    discard(payload);
 }
 
-/// Whether a function of this mailbox's actor runs now.
-pub(crate) fn is_current<M>(mailbox: &'static Mailbox<M>) -> bool {
-    CURRENT.get() == ptr::from_ref(mailbox).cast()
+/// Drops a message; a destructor that panics is reported and ends nothing.
+fn drop_quietly<M>(message: M) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(message))) {
+        report(&format!("the destructor of a message ({})", std::any::type_name::<M>()), payload);
+    }
 }
 
 /// Drops a message nobody will handle; whoever asked is told.
-pub(crate) fn dead_letter<M>(envelope: Envelope<M>) {
+pub(crate) fn dead_letter<M>(home: Option<&'static Home>, envelope: Envelope<M>) {
     let Envelope { message, asked } = envelope;
+    let expired = asked.as_ref().is_some_and(|asked| asked.is_void());
+    counters::count(home, if expired { counters::EXPIRED } else { counters::DEAD_LETTERED });
     if let Some(asked) = asked {
         asked.fail(AskError::Stopped);
     }
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(message))) {
-        discard(payload);
+    drop_quietly(message);
+}
+
+/// How a state's time ended.
+pub(crate) enum Ended {
+    /// With the actor's life.
+    Exit(Exit),
+    /// By a failure.
+    Failed(Exit),
+    /// The supervisor wanted it.
+    Suspended,
+}
+
+/// Has a life begin, on this shard. Where no fiber can be started any more, dropping it ends it.
+pub(crate) fn begin(life: impl Future<Output = ()> + 'static) {
+    fiber::start_detached(life);
+}
+
+/// Lives an actor's life, once.
+pub(crate) fn live<A: Actor>(actor: A, life: Life<A::Message>) -> impl Future<Output = ()> + 'static {
+    let mut actor = Quiet::new(actor);
+    async move {
+        if life.mailbox.head().has_attention() && life.is_cancelled() {
+            return life.end(Exit::Killed);
+        }
+        let ended = incarnation(actor.deref_mut(), &life).await;
+        let (Ended::Exit(exit) | Ended::Failed(exit)) = after(actor, ended) else { return };
+        life.end(exit);
     }
 }
 
-/// Lives an actor's life; see the module's text.
-pub(crate) async fn live<A: Actor>(actor: A, mut life: Life<A::Message>) {
-    let mut actor = actor;
-    let exit = run(&mut actor, &life).await;
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(actor)));
-    life.exit = match (exit, dropped) {
-        (Exit::Stopped | Exit::Killed, Err(payload)) => panicked::<A>(&payload),
-        (exit, _) => exit,
-    };
-}
-
-async fn run<A: Actor>(actor: &mut A, life: &Life<A::Message>) -> Exit {
-    if let Err(payload) = life.guard(actor.started(), None).await {
-        return panicked::<A>(&payload);
-    }
+/// Lives an actor's life with one state after another, as its supervisor permits.
+pub(crate) async fn live_supervised<A: Actor>(mut make: impl FnMut() -> A + 'static, life: Life<A::Message>) {
     loop {
-        match life.next().await {
-            Next::Message(Envelope { message, asked }) => {
-                if asked.as_ref().is_some_and(|asked| asked.is_expired()) {
-                    continue;
-                }
-                if let Err(payload) = life.guard(actor.receive(message), asked.as_ref()).await {
-                    if let Some(asked) = asked {
-                        asked.fail(AskError::Panicked);
-                    }
-                    return panicked::<A>(&payload);
-                }
-                if asked.is_some_and(|asked| asked.is_expired())
-                    && let Err(payload) = catch_unwind(AssertUnwindSafe(|| actor.on_cancel()))
-                {
-                    return panicked::<A>(&payload);
-                }
+        if let Permission::End(exit) = life.permission().await {
+            return life.end(exit);
+        }
+        let ended = match catch_unwind(AssertUnwindSafe(&mut make)) {
+            Ok(actor) => {
+                let mut actor = Quiet::new(actor);
+                let ended = incarnation(actor.deref_mut(), &life).await;
+                after(actor, ended)
             }
-            Next::End(order) => {
-                if let Err(payload) = life.guard(actor.stopping(), None).await {
-                    return panicked::<A>(&payload);
-                }
-                return if order == Order::Kill { Exit::Killed } else { Exit::Stopped };
-            }
+            Err(payload) => Ended::Failed(Failure::Panic(payload).exit::<A>()),
+        };
+        match ended {
+            Ended::Exit(exit) => return life.end(exit),
+            Ended::Failed(exit) => life.is_down(Some(exit)),
+            Ended::Suspended => life.is_down(None),
         }
     }
 }
 
-fn panicked<A>(payload: &Payload) -> Exit {
-    let words = panic_message(payload);
-    say(format_args!("actor {} panicked: {words}", std::any::type_name::<A>()));
-    Exit::Panicked(words.to_owned())
+/// The state's destructor runs; if it panics, that is how the state ended, unless it had failed before.
+fn after<A>(actor: Quiet<A>, ended: Ended) -> Ended {
+    match (actor.end(), ended) {
+        (Err(payload), Ended::Exit(_)) => Ended::Exit(Failure::Panic(payload).exit::<A>()),
+        (Err(payload), Ended::Suspended) => Ended::Failed(Failure::Panic(payload).exit::<A>()),
+        (Err(payload), ended @ Ended::Failed(_)) => {
+            report(&format!("the destructor of {}", std::any::type_name::<A>()), payload);
+            ended
+        }
+        (Ok(()), ended) => ended,
+    }
+}
+
+/// One state's time: from `started` to `stopping`, or to a failure.
+async fn incarnation<A: Actor>(actor: &mut A, life: &Life<A::Message>) -> Ended {
+    if let Err(failure) = life.guard(actor.started(), None).await {
+        return Ended::Failed(failure.exit::<A>());
+    }
+    life.begun();
+    let next = loop {
+        match life.next().await {
+            Next::Message(Envelope { message, asked }) => {
+                if asked.as_ref().is_some_and(|asked| asked.is_void()) {
+                    counters::count(None, counters::EXPIRED);
+                    drop_quietly(message);
+                    continue;
+                }
+                counters::count(None, counters::HANDLED);
+                let handled = life.guard(actor.receive(message), asked.as_deref()).await;
+                let Some(asked) = asked else {
+                    match handled {
+                        Ok(()) => continue,
+                        Err(failure) => return Ended::Failed(failure.exit::<A>()),
+                    }
+                };
+                asked.handled();
+                if let Err(failure) = handled {
+                    asked.fail(failure.for_the_asker());
+                    return Ended::Failed(failure.exit::<A>());
+                }
+                if asked.is_expired() {
+                    let called = std::future::poll_fn(|_| {
+                        actor.on_cancel();
+                        Poll::Ready(())
+                    });
+                    if let Err(failure) = life.guard(called, None).await {
+                        return Ended::Failed(failure.exit::<A>());
+                    }
+                }
+            }
+            next => break next,
+        }
+    };
+    match (life.guard(actor.stopping(), None).await, next) {
+        (Err(failure), Next::Suspend) => Ended::Failed(failure.exit::<A>()),
+        (Err(failure), _) => Ended::Exit(failure.exit::<A>()),
+        (Ok(()), Next::Suspend) => Ended::Suspended,
+        (Ok(()), Next::End(Order::Kill)) => Ended::Exit(Exit::Killed),
+        (Ok(()), _) => Ended::Exit(Exit::Stopped),
+    }
 }
 
 /// One life of a mailbox. Dropping it ends that life, whichever way it came to this.
 pub(crate) struct Life<M: Send + 'static> {
-    mailbox: &'static Mailbox<M>,
-    generation: u32,
-    exit: Exit,
-    begun: bool,
+    pub(crate) mailbox: &'static Mailbox<M>,
+    /// 0 once it has ended.
+    pub(crate) number: u64,
+    pub(crate) control: Option<Arc<Control>>,
+    /// Somebody waits for the end of `started`.
+    pub(crate) awaited: bool,
 }
 
-enum Next<M> {
+/// What the actor does next.
+pub(crate) enum Next<M> {
     Message(Envelope<M>),
+    Suspend,
     End(Order),
 }
 
+/// What an actor whose attention was called for sees.
+pub(crate) enum Look {
+    /// Nothing that keeps it from its messages.
+    GoOn,
+    /// It is to end when it has no more messages.
+    Drain,
+    Kill,
+    Suspend,
+}
+
 impl<M: Send + 'static> Life<M> {
-    /// A life that has not begun at home.
-    pub(crate) fn unborn(mailbox: &'static Mailbox<M>, generation: u32) -> Life<M> {
-        Life { mailbox, generation, exit: Exit::Ended, begun: false }
+    /// What there is to look at besides messages.
+    pub(crate) fn look(&self) -> Look {
+        match self.mailbox.current_order() {
+            Order::Kill => Look::Kill,
+            Order::Drain => Look::Drain,
+            Order::Live if self.control.as_ref().is_some_and(|control| control.wants_down()) => Look::Suspend,
+            Order::Live => Look::GoOn,
+        }
     }
 
-    /// The life begins, at home.
-    pub(crate) fn begin(mut self) -> Life<M> {
-        self.begun = true;
-        self
+    /// Whether the verbs of the actor's functions are cancelled.
+    #[cold]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.mailbox.current_order() == Order::Kill || self.control.as_ref().is_some_and(|control| control.is_forced())
     }
 
     fn next(&self) -> NextMessage<'_, M> {
         NextMessage { life: self }
     }
 
-    fn guard<'a, F: Future<Output = ()>>(&'a self, future: F, asked: Option<&'a Arc<dyn Asked>>) -> Guard<'a, F, M> {
-        Guard { future, life: self, asked }
+    fn guard<'a, F: Future<Output = ()>>(&'a self, future: F, asked: Option<&'a dyn Asked>) -> Guard<'a, F, M> {
+        Guard::new(self, future, asked)
+    }
+
+    /// `started` has returned.
+    fn begun(&self) {
+        if let Some(control) = &self.control {
+            control.is_up();
+        }
+        if self.awaited {
+            self.mailbox.tell_begun();
+        }
+    }
+
+    /// Parks until the supervisor lets the actor begin, or it is to end.
+    pub(crate) async fn permission(&self) -> Permission {
+        let Some(control) = &self.control else { return Permission::Begin };
+        std::future::poll_fn(|cx| {
+            self.mailbox.function_waits(cx.waker());
+            // What is wanted after this calls for attention again.
+            self.mailbox.calm();
+            let ordered = match self.mailbox.current_order() {
+                Order::Live => None,
+                Order::Drain => Some(Exit::Stopped),
+                Order::Kill => Some(Exit::Killed),
+            };
+            control.permission(ordered, cx.waker())
+        })
+        .await
+    }
+
+    /// The state has ended, the life has not.
+    pub(crate) fn is_down(&self, failure: Option<Exit>) {
+        if let Some(control) = &self.control {
+            control.is_down(failure);
+        }
+    }
+
+    /// The end, for this reason.
+    pub(crate) fn end(mut self, exit: Exit) {
+        self.finish(exit);
+    }
+
+    fn finish(&mut self, exit: Exit) {
+        let number = std::mem::take(&mut self.number);
+        if number == 0 {
+            return;
+        }
+        let home = self.mailbox.head().home();
+        let Left { messages, monitors } = self.mailbox.end(number);
+        messages.into_iter().for_each(|message| dead_letter(home, message));
+        monitors.tell(&exit);
+        if let Some(control) = self.control.take() {
+            control.has_ended(exit);
+        }
     }
 }
 
 impl<M: Send + 'static> Drop for Life<M> {
     fn drop(&mut self) {
-        let (left, monitors): (VecDeque<_>, _) =
-            if self.begun { self.mailbox.end(self.generation) } else { self.mailbox.abandon(self.generation) };
-        left.into_iter().for_each(dead_letter);
-        for monitor in monitors {
-            let _ = monitor.send(self.exit.clone());
-        }
+        self.finish(Exit::Ended);
     }
 }
 
@@ -203,59 +350,24 @@ impl<M: Send + 'static> Future for NextMessage<'_, M> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<M>> {
-        let Life { mailbox, generation, .. } = self.life;
-        if mailbox.has_order(*generation) && mailbox.current_order() == Order::Kill {
-            return Poll::Ready(Next::End(Order::Kill));
+        let life = self.life;
+        let mut drains = false;
+        if life.mailbox.head().has_attention() {
+            match life.look() {
+                Look::GoOn => {}
+                Look::Drain => drains = true,
+                Look::Kill => return Poll::Ready(Next::End(Order::Kill)),
+                Look::Suspend => return Poll::Ready(Next::Suspend),
+            }
         }
         if fiber::spend() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        match mailbox.pop(cx.waker()) {
+        match life.mailbox.pop(cx.waker()) {
             Some(envelope) => Poll::Ready(Next::Message(envelope)),
-            None if mailbox.has_order(*generation) => Poll::Ready(Next::End(Order::Drain)),
+            None if drains => Poll::Ready(Next::End(Order::Drain)),
             None => Poll::Pending,
-        }
-    }
-}
-
-pin_project! {
-    /// Runs one of the actor's functions: a panic is an answer, a kill or an asker's deadline cancels its verbs.
-    struct Guard<'a, F, M>
-    where
-        M: Send,
-        M: 'static,
-    {
-        #[pin]
-        future: F,
-        life: &'a Life<M>,
-        asked: Option<&'a Arc<dyn Asked>>,
-    }
-}
-
-impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
-    type Output = Result<(), Payload>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Payload>> {
-        let this = self.project();
-        let Life { mailbox, generation, .. } = this.life;
-        let cancelled = this.asked.is_some_and(|asked| asked.is_expired())
-            || mailbox.has_order(*generation) && mailbox.current_order() == Order::Kill;
-        let flag_before = scope::set_cancelled(cancelled);
-        let actor_before = CURRENT.replace(ptr::from_ref(*mailbox).cast());
-        let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
-        CURRENT.set(actor_before);
-        scope::set_cancelled(flag_before);
-        match polled {
-            Ok(Poll::Pending) => {
-                if let Some(asked) = this.asked {
-                    asked.handler_waits(cx.waker());
-                }
-                mailbox.handler_waits(cx.waker());
-                Poll::Pending
-            }
-            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-            Err(payload) => Poll::Ready(Err(payload)),
         }
     }
 }

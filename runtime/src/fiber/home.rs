@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use async_task::Runnable;
 use concurrent_queue::ConcurrentQueue;
 
+use crate::fiber::tally::Tally;
 use crate::fiber::task::Meta;
 use crate::plane::backend::Waker;
 
@@ -24,13 +25,13 @@ pub(crate) enum Mail {
     /// A call to make there.
     Call(Box<dyn FnOnce() + Send>),
     /// A mailbox of the shard that has something from another, in this life of it.
-    Ring(&'static dyn Ring, u32),
+    Ring(&'static dyn Ring, u64),
 }
 
 /// Something at home that can be rung from elsewhere.
 pub(crate) trait Ring: Sync {
     /// It was rung; runs at home.
-    fn rung(&self, generation: u32);
+    fn rung(&self, life: u64);
 }
 
 /// What other threads know of a shard.
@@ -38,6 +39,8 @@ pub(crate) struct Home {
     inbox: ConcurrentQueue<Mail>,
     sleeping: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    /// What the floors above count.
+    pub(crate) tally: Tally,
 }
 
 static UNUSED: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
@@ -51,8 +54,10 @@ impl Home {
                 inbox: ConcurrentQueue::unbounded(),
                 sleeping: AtomicBool::new(false),
                 waker: Mutex::new(None),
+                tally: Tally::default(),
             }))
         });
+        home.tally.clear();
         *home.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
         home
     }

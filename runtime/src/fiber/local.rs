@@ -121,6 +121,11 @@ impl Local {
     }
 
     #[inline]
+    pub(crate) fn home(&self) -> Option<&'static Home> {
+        self.home.get()
+    }
+
+    #[inline]
     pub(crate) fn is_home(&self, home: *const Home) -> bool {
         self.home.get().map_or(ptr::null(), ptr::from_ref) == home
     }

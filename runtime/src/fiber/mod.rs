@@ -13,6 +13,7 @@ mod park;
 mod scoped;
 mod sleep;
 mod spin;
+mod tally;
 mod task;
 pub(crate) mod tick;
 mod turn;
@@ -30,12 +31,12 @@ pub use tick::StopRequest;
 pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
 pub use verb::{Verb, VerbBy, verb};
 
-pub(crate) use task::message as panic_message;
+pub(crate) use task::{Quiet, message as panic_message};
 
-/// Whether this thread is the shard whose home that is.
+/// The home of the shard this thread is; none outside a program.
 #[inline]
-pub(crate) fn is_home(home: *const home::Home) -> bool {
-    local::local(|local| local.is_home(home))
+pub(crate) fn home_here() -> Option<&'static home::Home> {
+    local::local(local::Local::home)
 }
 
 /// Starts a fiber nobody joins; false, and it is dropped, when none can be started.

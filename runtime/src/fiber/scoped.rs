@@ -80,7 +80,7 @@ where
 ///
 /// # Errors
 ///
-/// As [`scope`].
+/// As [`scope()`].
 pub fn collecting_scope<E, R, F>(body: impl FnOnce(Scope<E>) -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,

@@ -15,6 +15,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
 use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
@@ -79,10 +80,29 @@ impl<T> Quiet<T> {
         Quiet(ManuallyDrop::new(value))
     }
 
+    /// Drops the value; its panic is the answer.
+    pub(crate) fn end(self) -> Result<(), Payload> {
+        catch_unwind(AssertUnwindSafe(|| drop(self.into_inner())))
+    }
+
     pub(crate) fn into_inner(self) -> T {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the wrapper is not dropped, so the value is taken exactly once.
         unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl<T> Deref for Quiet<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Quiet<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
     }
 }
 
@@ -91,7 +111,7 @@ impl<T> Drop for Quiet<T> {
         // SAFETY: dropped once, here: `into_inner` never runs this.
         let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { ManuallyDrop::drop(&mut self.0) }));
         if let Err(payload) = dropped {
-            report("a fiber's result", &payload);
+            report(&format!("the destructor of {}", std::any::type_name::<T>()), &payload);
             discard(payload);
         }
     }

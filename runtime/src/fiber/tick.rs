@@ -124,7 +124,7 @@ impl Driver {
             match self.home.pop() {
                 Some(Mail::Fiber(runnable)) => local(|local| local.push(runnable)),
                 Some(Mail::Call(call)) => call(),
-                Some(Mail::Ring(mailbox, generation)) => mailbox.rung(generation),
+                Some(Mail::Ring(mailbox, life)) => mailbox.rung(life),
                 None => break,
             }
         }

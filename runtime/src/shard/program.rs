@@ -4,9 +4,11 @@
 //! shard runs on the thread that started the program; it alone decides about the end. The others end when it says so,
 //! and are joined before the program's run returns.
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::IoError;
@@ -53,6 +55,9 @@ pub(crate) struct Program {
     next: AtomicUsize,
     failure: Mutex<Option<IoError>>,
     pub(crate) blocking: Arc<BlockingThreads>,
+    /// Tells the programs of one process apart.
+    number: u64,
+    attached: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Program {
@@ -64,7 +69,24 @@ impl Program {
             next: AtomicUsize::new(0),
             failure: Mutex::new(None),
             blocking,
+            number: {
+                static MADE: AtomicU64 = AtomicU64::new(1);
+                MADE.fetch_add(1, Ordering::Relaxed)
+            },
+            attached: Mutex::new(BTreeMap::new()),
         }
+    }
+
+    /// A number no other program of this process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What a floor above keeps for the whole program, one of a type.
+    pub(crate) fn attached<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let any = attached.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        Arc::clone(any).downcast().unwrap_or_else(|_| unreachable!("it was attached under its own type"))
     }
 
     /// The number of shards.
@@ -75,6 +97,11 @@ impl Program {
     /// A shard's home.
     pub(crate) fn home(&self, index: usize) -> &'static Home {
         self.doors[index].home
+    }
+
+    /// Every shard's home.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &'static Home> + '_ {
+        self.doors.iter().map(|door| door.home)
     }
 
     /// Every shard's waker.

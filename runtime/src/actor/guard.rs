@@ -1,0 +1,107 @@
+//! Running one of an actor's functions: what it does wrong ends the actor, not its fiber.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::actor::ask::Asked;
+use crate::actor::error::AskError;
+use crate::actor::life::{Exit, Life};
+use crate::actor::running::{self, Running};
+use crate::error::say;
+use crate::fiber::{Payload, panic_message};
+use crate::plane::backend::discard;
+use crate::scope;
+
+/// What an actor's function did wrong.
+pub(crate) enum Failure {
+    Panic(Payload),
+    /// It said so itself, for this reason.
+    Failed(String),
+}
+
+impl Failure {
+    /// What the one hears whose request was being handled and had no answer yet.
+    pub(crate) fn for_the_asker(&self) -> AskError {
+        match self {
+            Failure::Panic(_) => AskError::Panicked,
+            Failure::Failed(_) => AskError::Failed,
+        }
+    }
+
+    /// Says it on stderr, and makes an exit of it.
+    pub(crate) fn exit<A>(self) -> Exit {
+        let actor = std::any::type_name::<A>();
+        match self {
+            Failure::Panic(payload) => {
+                let words = panic_message(&payload).to_owned();
+                discard(payload);
+                say(format_args!("actor {actor} panicked: {words}"));
+                Exit::Panicked(words)
+            }
+            Failure::Failed(reason) => {
+                say(format_args!("actor {actor} failed: {reason}"));
+                Exit::Failed(reason)
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// Runs one of the actor's functions: a panic or a reason to fail is an answer; a kill, an asker's deadline or an
+    /// impatient supervisor cancels its verbs.
+    pub(crate) struct Guard<'a, F, M>
+    where
+        M: Send,
+        M: 'static,
+    {
+        #[pin]
+        future: F,
+        life: &'a Life<M>,
+        asked: Option<&'a dyn Asked>,
+        failed: Option<String>,
+    }
+}
+
+impl<'a, F: Future<Output = ()>, M: Send + 'static> Guard<'a, F, M> {
+    pub(crate) fn new(life: &'a Life<M>, future: F, asked: Option<&'a dyn Asked>) -> Guard<'a, F, M> {
+        Guard { future, life, asked, failed: None }
+    }
+}
+
+impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
+    type Output = Result<(), Failure>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let this = self.project();
+        let mailbox = this.life.mailbox;
+        let cancelled = this.asked.is_some_and(|asked| asked.is_expired())
+            || mailbox.head().has_attention() && this.life.is_cancelled();
+        scope::set_cancelled(cancelled);
+        running::set(Some(Running { mailbox, head: mailbox.head(), life: this.life.number }));
+        let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
+        running::set(None);
+        scope::set_cancelled(false);
+        if let Some(reason) = running::take_failure() {
+            *this.failed = Some(reason);
+        }
+        match polled {
+            Ok(Poll::Pending) => {
+                if let Some(asked) = this.asked {
+                    asked.handler_waits(cx.waker());
+                }
+                mailbox.function_waits(cx.waker());
+                Poll::Pending
+            }
+            Ok(Poll::Ready(())) => Poll::Ready(match this.failed.take() {
+                None => Ok(()),
+                Some(reason) => Err(Failure::Failed(reason)),
+            }),
+            Err(payload) => Poll::Ready(Err(Failure::Panic(payload))),
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! A mailbox: where messages wait for their actor, and what an address points at.
+//!
+//! Two queues. Messages from the actor's own shard go into the home queue, which only the home thread touches, without
+//! an atomic operation. Messages from elsewhere go into the outer queue behind a lock; the actor takes all of them at
+//! once when its home queue is empty, and a send at home takes them over first when there are some, so that causes
+//! come before effects.
+//!
+//! Waking: whoever makes the outer queue non-empty rings the home, once, until the actor has taken what is there; the
+//! ring is delivered at home after the push, and wakes the actor if it waits. So nothing is announced, and a send at
+//! home pays nothing for those from elsewhere.
+//!
+//! Lives: a cell is never freed, and serves one actor after another. Each life has a number of its own, an address
+//! carries it, and a send looks at it where the message is pushed, under the lock or on the home thread. So a message
+//! reaches the actor it was meant for, or comes back. A life ends on its home's own thread, which therefore never takes
+//! an ended life for the current one, whatever it reads of the cell.
+
+mod cells;
+mod head;
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+pub(crate) use crate::actor::mailbox::head::Head;
+
+use crate::actor::ask::Asked;
+use crate::actor::counters;
+use crate::actor::monitor::{Monitor, Monitors};
+use crate::actor::waits::Wait;
+use crate::fiber;
+use crate::fiber::home::{Home, Mail, Ring};
+
+/// What an empty home queue keeps of its memory, in bytes; what a peak took beyond that is given back.
+const KEPT_BYTES: usize = 512 * 1024;
+
+/// A message on its way, and who waits for its answer.
+pub(crate) struct Envelope<M> {
+    pub(crate) message: M,
+    pub(crate) asked: Option<Arc<dyn Asked>>,
+}
+
+/// What the actor is to do apart from its messages. The higher number wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Go on.
+    Live,
+    /// Handle what is queued, then end.
+    Drain,
+    /// End now.
+    Kill,
+}
+
+/// A push that was not taken.
+pub(crate) enum Refused<M> {
+    Full(Envelope<M>),
+    Closed(Envelope<M>),
+}
+
+/// What became of waiting for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is some, or the life has ended: try again.
+    Look,
+    /// There is none; the number in the queue for it.
+    Waits(u64),
+    /// There is none, and never will be: the actors wait for each other in a circle.
+    Never,
+}
+
+/// What a life leaves.
+pub(crate) struct Left<M> {
+    pub(crate) messages: VecDeque<Envelope<M>>,
+    pub(crate) monitors: Monitors,
+}
+
+/// A mailbox without the type of its messages, for those who only look after its actor.
+pub(crate) trait AnyMailbox: Ring {
+    /// Gives an order to a life; false when it has ended. From `Drain` on it takes no more messages.
+    fn order(&'static self, life: u64, order: Order) -> bool;
+
+    /// Has the actor look at what its supervisor wants.
+    fn attend(&'static self, life: u64);
+
+    /// With its type.
+    fn as_any(&'static self) -> &'static dyn Any;
+}
+
+/// One mailbox; see the module's text.
+pub(crate) struct Mailbox<M: 'static> {
+    head: Head,
+    outer: Mutex<Outer<M>>,
+    inner: UnsafeCell<Inner<M>>,
+}
+
+/// What any thread may touch, under the lock.
+struct Outer<M> {
+    queue: VecDeque<Envelope<M>>,
+    order: Order,
+    /// What most actors never have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
+    /// Those who wait for room, in the order they came.
+    waiting: VecDeque<Waiting>,
+    waits_made: u64,
+    monitors: Monitors,
+}
+
+struct Waiting {
+    number: u64,
+    waker: Waker,
+    wait: Option<Wait>,
+}
+
+/// What only the home thread touches.
+struct Inner<M> {
+    queue: VecDeque<Envelope<M>>,
+    /// The actor's fiber, once it has parked.
+    fiber: Option<Waker>,
+    /// It waits for messages.
+    parked: bool,
+}
+
+// SAFETY: `inner` is touched on the home thread only, which each function that touches it checks or requires; what it
+// holds was sent there, so `M: Send` suffices. Everything else synchronises itself.
+unsafe impl<M: Send + 'static> Sync for Mailbox<M> {}
+
+impl<M> Inner<M> {
+    /// Wakes the actor if it waits for messages.
+    #[inline]
+    fn wake(&mut self) {
+        if std::mem::take(&mut self.parked)
+            && let Some(fiber) = &self.fiber
+        {
+            fiber.wake_by_ref();
+        }
+    }
+
+    fn remember_fiber(&mut self, waker: &Waker) {
+        if !self.fiber.as_ref().is_some_and(|fiber| fiber.will_wake(waker)) {
+            self.fiber = Some(waker.clone());
+        }
+    }
+}
+
+impl<M: Send + 'static> Mailbox<M> {
+    /// A mailbox for a new actor at `home`, in the life of that number.
+    pub(crate) fn begin(home: &'static Home, life: u64, bound: Option<usize>) -> &'static Mailbox<M> {
+        let mailbox = cells::take().unwrap_or_else(|| {
+            Box::leak(Box::new(Mailbox {
+                head: Head::new(),
+                outer: Mutex::new(Outer { queue: VecDeque::new(), order: Order::Live, rare: None }),
+                inner: UnsafeCell::new(Inner { queue: VecDeque::new(), fiber: None, parked: false }),
+            }))
+        });
+        let mut outer = mailbox.outer();
+        outer.order = Order::Live;
+        mailbox.head.begin(home, life, bound);
+        drop(outer);
+        mailbox
+    }
+
+    /// The untyped part.
+    #[inline]
+    pub(crate) fn head(&'static self) -> &'static Head {
+        &self.head
+    }
+
+    fn outer(&self) -> MutexGuard<'_, Outer<M>> {
+        self.outer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pushes a message for the life of that number.
+    #[inline]
+    pub(crate) fn push(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+        match self.head.home_here() {
+            Some(home) => self.push_at_home(home, life, envelope),
+            None => self.push_outside(life, envelope, false),
+        }
+    }
+
+    #[inline]
+    fn push_at_home(&self, home: &'static Home, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+        if self.head.open.load(Ordering::Relaxed) != life {
+            return Err(Refused::Closed(envelope));
+        }
+        if !self.head.take_room() {
+            return Err(Refused::Full(envelope));
+        }
+        // SAFETY: this is the home thread, and no code of the user's runs while the borrow lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        if self.head.has_outer.load(Ordering::Relaxed) {
+            self.take_outer(inner);
+        }
+        inner.queue.push_back(envelope);
+        inner.wake();
+        home.tally.count(counters::SENT);
+        Ok(())
+    }
+
+    /// Pushes a message whatever the bound: it tells of an end, and must not be lost to a full mailbox.
+    pub(crate) fn push_anyway(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+        self.push_outside(life, envelope, true)
+    }
+
+    fn push_outside(&'static self, life: u64, envelope: Envelope<M>, anyway: bool) -> Result<(), Refused<M>> {
+        let mut outer = self.outer();
+        if self.head.open.load(Ordering::Relaxed) != life {
+            return Err(Refused::Closed(envelope));
+        }
+        if anyway {
+            self.head.take_room_anyway();
+        } else if !self.head.take_room() {
+            return Err(Refused::Full(envelope));
+        }
+        outer.queue.push_back(envelope);
+        let was_empty = !self.head.has_outer.swap(true, Ordering::Relaxed);
+        let home = self.head.home();
+        drop(outer);
+        counters::count(home, counters::SENT);
+        if was_empty {
+            self.ring(home, life);
+        }
+        Ok(())
+    }
+
+    /// Has the actor look around. The home was read while its life lasted.
+    fn ring(&'static self, home: Option<&'static Home>, life: u64) {
+        match home {
+            Some(home) if fiber::home_here().is_some_and(|here| std::ptr::eq(here, home)) => self.rung(life),
+            Some(home) => home.push(Mail::Ring(self, life)),
+            None => {}
+        }
+    }
+
+    /// Moves what came from elsewhere behind what is at home.
+    fn take_outer(&self, inner: &mut Inner<M>) {
+        let mut outer = self.outer();
+        self.head.has_outer.store(false, Ordering::Relaxed);
+        if inner.queue.is_empty() {
+            std::mem::swap(&mut inner.queue, &mut outer.queue);
+        } else {
+            inner.queue.append(&mut outer.queue);
+        }
+    }
+
+    /// The next message, for the actor at home; without one, the waker will be called when there is something to look
+    /// at.
+    #[inline]
+    pub(crate) fn pop(&self, waker: &Waker) -> Option<Envelope<M>> {
+        debug_assert!(self.head.home_here().is_some(), "an actor runs at home");
+        // SAFETY: this is the home thread, and no code of the user's runs while the borrow lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        if inner.queue.is_empty() {
+            if !self.head.has_outer.load(Ordering::Relaxed) {
+                let kept = (KEPT_BYTES / size_of::<Envelope<M>>().max(1)).max(64);
+                if inner.queue.capacity() > 2 * kept {
+                    inner.queue.shrink_to(kept);
+                }
+                inner.remember_fiber(waker);
+                inner.parked = true;
+                return None;
+            }
+            self.take_outer(inner);
+        }
+        let envelope = inner.queue.pop_front();
+        if envelope.is_some() && self.head.give_room() {
+            self.pass_room_on();
+        }
+        envelope
+    }
+
+    /// A function of the actor waits: an order will wake it.
+    #[inline]
+    pub(crate) fn function_waits(&self, waker: &Waker) {
+        debug_assert!(self.head.home_here().is_some(), "an actor runs at home");
+        // SAFETY: this is the home thread, and no code of the user's runs while the borrow lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        inner.remember_fiber(waker);
+    }
+
+    /// Wakes the sender that has waited longest for room.
+    pub(crate) fn pass_room_on(&self) {
+        let mut outer = self.outer();
+        let Some(rare) = &mut outer.rare else { return };
+        let next = rare.waiting.pop_front();
+        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+        if let Some(wait) = next.as_ref().and_then(|next| next.wait) {
+            wait.end();
+        }
+        drop(outer);
+        if let Some(next) = next {
+            next.waker.wake();
+        }
+    }
+
+    /// Queues for room, or renews the waker of one who does. `waiter` is the actor whose function waits.
+    pub(crate) fn wait_for_room(
+        &'static self,
+        life: u64,
+        number: Option<u64>,
+        waker: &Waker,
+        waiter: Option<&'static Head>,
+    ) -> Room {
+        let mut outer = self.outer();
+        if self.head.open.load(Ordering::Relaxed) != life {
+            return Room::Look;
+        }
+        let rare = outer.rare.get_or_insert_default();
+        self.head.has_waiting.store(true, Ordering::SeqCst);
+        if self.head.has_room() {
+            self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+            return Room::Look;
+        }
+        let number = number.unwrap_or_else(|| {
+            rare.waits_made += 1;
+            rare.waits_made
+        });
+        // One whom the room it was called for escaped comes back to its old place.
+        let place = rare.waiting.partition_point(|waiting| waiting.number < number);
+        if let Some(waiting) = rare.waiting.get_mut(place).filter(|waiting| waiting.number == number) {
+            waiting.waker.clone_from(waker);
+            return Room::Waits(number);
+        }
+        let wait = waiter.and_then(|waiter| Wait::draw(waiter, &self.head));
+        rare.waiting.insert(place, Waiting { number, waker: waker.clone(), wait });
+        drop(outer);
+        match waiter {
+            Some(waiter) if Wait::closes_circle(waiter, &self.head) => {
+                self.leave_room_queue(number);
+                Room::Never
+            }
+            _ => Room::Waits(number),
+        }
+    }
+
+    /// Leaves the queue for room; false when it had been called already.
+    pub(crate) fn leave_room_queue(&self, number: u64) -> bool {
+        let mut outer = self.outer();
+        let Some(rare) = &mut outer.rare else { return false };
+        let Ok(place) = rare.waiting.binary_search_by_key(&number, |waiting| waiting.number) else { return false };
+        let left = rare.waiting.remove(place);
+        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+        if let Some(wait) = left.and_then(|left| left.wait) {
+            wait.end();
+        }
+        true
+    }
+
+    /// The order in force.
+    pub(crate) fn current_order(&self) -> Order {
+        self.outer().order
+    }
+
+    /// The actor has looked; from now on it looks again only when somebody says so. An order stays in force.
+    pub(crate) fn calm(&self) {
+        let outer = self.outer();
+        self.head.attention.store(outer.order != Order::Live, Ordering::Release);
+    }
+
+    /// Has `monitor` told when the life ends; it comes back when that has happened.
+    pub(crate) fn monitor(&self, life: u64, monitor: Box<dyn Monitor>) -> Result<(), Box<dyn Monitor>> {
+        let mut outer = self.outer();
+        if self.head.life.load(Ordering::Relaxed) != life {
+            return Err(monitor);
+        }
+        let void = outer.rare.get_or_insert_default().monitors.add(monitor);
+        drop(outer);
+        drop(void);
+        Ok(())
+    }
+
+    /// The actor's `started` has returned: tells those who wait for it.
+    pub(crate) fn tell_begun(&self) {
+        if let Some(rare) = &mut self.outer().rare {
+            rare.monitors.begun();
+        }
+    }
+
+    /// Ends the life, at home, or anywhere when it never began and nobody knows it. Nothing is taken any more; what was
+    /// queued comes out, and those who monitor.
+    pub(crate) fn end(&'static self, life: u64) -> Left<M> {
+        let mut outer = self.outer();
+        debug_assert_eq!(self.head.life.load(Ordering::Relaxed), life, "a life ends once");
+        self.head.open.store(0, Ordering::Release);
+        self.head.life.store(0, Ordering::Relaxed);
+        // SAFETY: this is the home thread, or no other knows this life; no code of the user's runs while the borrow
+        // lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        let mut messages = std::mem::take(&mut inner.queue);
+        messages.append(&mut outer.queue);
+        outer.queue = VecDeque::new();
+        inner.parked = false;
+        let fiber = inner.fiber.take();
+        let rare = outer.rare.take();
+        end_waits(rare.as_deref());
+        drop(outer);
+        drop(fiber);
+        let Rare { waiting, monitors, .. } = rare.map_or_else(Rare::default, |rare| *rare);
+        waiting.into_iter().for_each(|waiting| waiting.waker.wake());
+        cells::give_back(self);
+        Left { messages, monitors }
+    }
+}
+
+/// Those who wait for room will look again.
+fn end_waits(rare: Option<&Rare>) {
+    rare.iter().flat_map(|rare| &rare.waiting).filter_map(|waiting| waiting.wait).for_each(Wait::end);
+}
+
+impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
+    fn order(&'static self, life: u64, order: Order) -> bool {
+        let mut outer = self.outer();
+        if self.head.life.load(Ordering::Relaxed) != life {
+            return false;
+        }
+        outer.order = outer.order.max(order);
+        self.head.open.store(0, Ordering::Release);
+        self.head.attention.store(true, Ordering::Release);
+        end_waits(outer.rare.as_deref());
+        let waiting = outer.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting));
+        self.head.has_waiting.store(false, Ordering::SeqCst);
+        let home = self.head.home();
+        drop(outer);
+        waiting.into_iter().flatten().for_each(|waiting| waiting.waker.wake());
+        self.ring(home, life);
+        true
+    }
+
+    fn attend(&'static self, life: u64) {
+        let outer = self.outer();
+        if self.head.life.load(Ordering::Relaxed) != life {
+            return;
+        }
+        self.head.attention.store(true, Ordering::Release);
+        let home = self.head.home();
+        drop(outer);
+        self.ring(home, life);
+    }
+
+    fn as_any(&'static self) -> &'static dyn Any {
+        self
+    }
+}
+
+impl<M: Send + 'static> Ring for Mailbox<M> {
+    fn rung(&self, life: u64) {
+        // A ring for an earlier life comes too late; see the module's text.
+        if self.head.life.load(Ordering::Relaxed) != life {
+            return;
+        }
+        // SAFETY: the life's home is this thread, and no code of the user's runs while the borrow lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        if self.head.has_attention() {
+            inner.parked = true;
+            inner.wake();
+        } else if self.head.has_outer.load(Ordering::Relaxed) {
+            inner.wake();
+        }
+    }
+}
+
+impl<M> fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("head", &self.head).finish_non_exhaustive()
+    }
+}
