@@ -1,6 +1,7 @@
 //! Runs a body as a program of its own on one kernel after the other.
 //!
 //! `WO_IO`, when it is set, picks the kernels: `uring`, `epoll` or `sim` alone, anything else and unset means all.
+//! `WO_SHARDS` is the number of shards, as many as there are cores when it is not set; the body runs on the first.
 //! Every run has a watch on it: one that does not end within two minutes is taken for hung and ends the process with
 //! the name of the kernel it hung on.
 
@@ -49,7 +50,7 @@ where
 {
     println!("on {backend}");
     let _watch = Watch::new(format!("a run on {backend}"));
-    match configure(Builder::new().io(backend)).run(body) {
+    match configure(Builder::new().io(backend).shards(shards())).run(body) {
         Ok(answer) => answer,
         Err(error) => panic!("on {backend}: {error}"),
     }
@@ -74,6 +75,10 @@ pub fn those_of(backends: &[Selection]) -> Vec<Selection> {
         here.push(backend);
     }
     here
+}
+
+fn shards() -> usize {
+    std::env::var("WO_SHARDS").ok().and_then(|number| number.parse().ok()).unwrap_or_else(wo::cores)
 }
 
 fn ring_refusal() -> Option<&'static IoError> {
