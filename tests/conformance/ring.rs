@@ -9,9 +9,9 @@ use wo::{Builder, RunError};
 use wo_runtime::error::errno::ENOMEM;
 use wo_runtime::error::{OpKind, Stage};
 use wo_runtime::fiber;
-use wo_runtime::plane::backend::{BackendConfig, BackendKind, Selection};
+use wo_runtime::plane::backend::{AnyBackend, BackendConfig, BackendKind, Selection};
 use wo_runtime::plane::buf::BufPool;
-use wo_runtime::plane::current::register_pool;
+use wo_runtime::plane::current::{register_pool, with_loop};
 use wo_runtime::plane::ops;
 
 use crate::backends::{Watch, run, those_of};
@@ -82,6 +82,14 @@ fn more_than_the_queue_holds() {
         fiber.join().expect("a fiber ended");
     }
     assert_eq!(done.get(), NOPS);
+    let overflows = with_loop(OpKind::None, |event_loop| {
+        Ok(match event_loop.backend() {
+            AnyBackend::Uring(ring) => Some(ring.overflows()),
+            _ => None,
+        })
+    });
+    let overflows = overflows.expect("a loop runs here");
+    assert_ne!(overflows, Some(0), "the queue never overflowed: the case was not run");
 }
 
 #[test]
