@@ -13,7 +13,7 @@ use crate::fiber::verb;
 use crate::plane::backend::Backend;
 use crate::plane::current::with_loop;
 use crate::plane::time::Instant;
-use crate::plane::token::Token;
+use crate::plane::token::{Class, Token};
 
 /// The time on this shard's clock: the real monotonic one, or the simulated world's. Outside a shard, the real one.
 pub fn now() -> Instant {
@@ -45,7 +45,8 @@ pub fn now() -> Instant {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn sleep(span: Duration) -> Call<Sleep> {
-    sleep_until(now() + span)
+    // Of no span the beginning need not be known.
+    sleep_until(if span.is_zero() { Instant::ORIGIN } else { now() + span })
 }
 
 /// Parks until `deadline`; a deadline that has passed gives up the turn once.
@@ -54,24 +55,23 @@ pub fn sleep(span: Duration) -> Call<Sleep> {
 ///
 /// ECANCELED when the fiber was cancelled, also in the middle.
 pub fn sleep_until(deadline: Instant) -> Call<Sleep> {
-    Call::new(Sleep { deadline, state: State::New })
+    Call::new(Sleep::new(deadline))
 }
 
 /// The future of [`sleep`]. Dropping it takes its timer back.
 #[derive(Debug)]
 pub struct Sleep {
     deadline: Instant,
-    state: State,
+    /// The timer's token, or what stands for none.
+    timer: Token,
 }
 
-#[derive(Debug)]
-enum State {
-    New,
-    /// The deadline had passed; the turn was given up.
-    Yielded,
-    Armed(Token),
-    Done,
-}
+/// No timer yet.
+const NEW: Token = Token::new(Class::Internal, 0, 0);
+/// The deadline had passed; the turn was given up.
+const YIELDED: Token = Token::new(Class::Internal, 0, 1);
+/// No timer any more.
+const DONE: Token = Token::new(Class::Internal, 0, 2);
 
 impl Future for Sleep {
     type Output = IoResult<()>;
@@ -79,7 +79,7 @@ impl Future for Sleep {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
         let this = self.get_mut();
         // A sleep that is over by now has ended well, also when the cancel came in the same moment.
-        if matches!(this.state, State::Armed(_))
+        if this.is_armed()
             && let Poll::Ready(over) = this.poll_timer(cx)
         {
             return Poll::Ready(over);
@@ -88,7 +88,7 @@ impl Future for Sleep {
             this.disarm();
             return Poll::Ready(Err(cancelled(OpKind::Timer)));
         }
-        if matches!(this.state, State::Armed(_)) { Poll::Pending } else { this.poll_timer(cx) }
+        if this.is_armed() { Poll::Pending } else { this.poll_timer(cx) }
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Alarm(Sleep);
 
 /// Ends at `deadline`, whatever is cancelled.
 pub(crate) fn alarm(deadline: Instant) -> Alarm {
-    Alarm(Sleep { deadline, state: State::New })
+    Alarm(Sleep::new(deadline))
 }
 
 impl Future for Alarm {
@@ -111,55 +111,62 @@ impl Future for Alarm {
 }
 
 impl Sleep {
+    fn new(deadline: Instant) -> Sleep {
+        Sleep { deadline, timer: NEW }
+    }
+
+    fn is_armed(&self) -> bool {
+        self.timer.class() == Some(Class::Timer)
+    }
+
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<IoResult<()>> {
-        let this = self;
-        match this.state {
-            State::New if this.deadline <= now() => {
-                this.state = State::Yielded;
+        let (deadline, timer) = (self.deadline, self.timer);
+        match timer {
+            NEW => {
                 local::spend();
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            State::New => {
-                local::spend();
-                let deadline = this.deadline;
-                let armed =
-                    with_loop(OpKind::Timer, |event_loop| Ok(event_loop.timer_for(deadline, cx.waker().clone())));
+                // The time of this tick will do: a deadline that has passed since is found by the next.
+                let armed = with_loop(OpKind::Timer, |event_loop| {
+                    let passed = deadline <= event_loop.now();
+                    Ok(if passed { YIELDED } else { event_loop.timer_for(deadline, cx.waker().clone()) })
+                });
                 match armed {
-                    Ok(token) => {
-                        this.state = State::Armed(token);
+                    Ok(armed) => {
+                        self.timer = armed;
+                        if armed == YIELDED {
+                            cx.waker().wake_by_ref();
+                        }
                         Poll::Pending
                     }
                     Err(error) => Poll::Ready(Err(error)),
                 }
             }
-            State::Armed(token) => {
-                let deadline = this.deadline;
+            YIELDED | DONE => {
+                self.timer = DONE;
+                Poll::Ready(Ok(()))
+            }
+            _ => {
                 let waits = with_loop(OpKind::Timer, |event_loop| {
                     Ok(event_loop.now() < deadline
-                        && event_loop.renew_timer(token, cx.waker())
+                        && event_loop.renew_timer(timer, cx.waker())
                         && event_loop.backend().now() < deadline)
                 });
                 match waits {
                     Ok(true) => Poll::Pending,
                     Ok(false) => {
-                        this.disarm();
+                        self.disarm();
                         Poll::Ready(Ok(()))
                     }
                     Err(error) => Poll::Ready(Err(error)),
                 }
             }
-            State::Yielded | State::Done => {
-                this.state = State::Done;
-                Poll::Ready(Ok(()))
-            }
         }
     }
 
     fn disarm(&mut self) {
-        if let State::Armed(token) = std::mem::replace(&mut self.state, State::Done) {
-            verb::cancel(token);
+        if self.is_armed() {
+            verb::cancel(self.timer);
         }
+        self.timer = DONE;
     }
 }
 
@@ -294,7 +301,7 @@ impl Future for Tick<'_> {
             if now >= this.ticker.next {
                 return Poll::Ready(Ok(this.ticker.advance(now)));
             }
-            this.sleep = Some(Sleep { deadline: this.ticker.next, state: State::New });
+            this.sleep = Some(Sleep::new(this.ticker.next));
         }
         let Some(sleep) = &mut this.sleep else { return Poll::Pending };
         match Pin::new(sleep).poll(cx) {

@@ -2,8 +2,12 @@
 //!
 //! Verbs find their loop here when they are polled. The shard that runs on this thread puts its loop in before it
 //! runs fibers and takes it out again; so where no shard runs, a verb answers an error instead of waiting for nobody.
+//!
+//! Whoever uses the loop takes its address away meanwhile, so that nobody uses it twice at once. The address lies
+//! apart from the owner, where no destructor has to be asked for: every op passes here twice.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr::{self, NonNull};
 use std::sync::Once;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno, say};
@@ -11,7 +15,49 @@ use crate::plane::ShardLoop;
 use crate::plane::buf::BufPool;
 
 thread_local! {
-    static LOOP: RefCell<Option<Box<ShardLoop>>> = const { RefCell::new(None) };
+    /// Null while there is none, or it is in use.
+    static LOOP: Cell<*mut ShardLoop> = const { Cell::new(ptr::null_mut()) };
+    static OWNER: RefCell<Option<Owner>> = const { RefCell::new(None) };
+}
+
+/// Owns this thread's loop, whose address is in [`LOOP`] as long.
+struct Owner(NonNull<ShardLoop>);
+
+impl Owner {
+    fn new(event_loop: Box<ShardLoop>) -> Owner {
+        let event_loop = Box::into_raw(event_loop);
+        LOOP.set(event_loop);
+        // SAFETY: a box's pointer is never null.
+        Owner(unsafe { NonNull::new_unchecked(event_loop) })
+    }
+
+    fn into_inner(self) -> Box<ShardLoop> {
+        LOOP.set(ptr::null_mut());
+        let event_loop = self.0.as_ptr();
+        std::mem::forget(self);
+        // SAFETY: the pointer came from a box, and this owner gives it up. Nobody uses the loop: the address was where
+        // users take it from, or in the hands of a user further up the stack, which `replace` refuses.
+        unsafe { Box::from_raw(event_loop) }
+    }
+}
+
+/// At the end of a thread whose shard did not end.
+impl Drop for Owner {
+    fn drop(&mut self) {
+        LOOP.set(ptr::null_mut());
+        // SAFETY: as in `into_inner`; at the end of a thread nothing is on the stack any more.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Puts the loop's address back, also when a panic passes.
+struct PutBack(*mut ShardLoop);
+
+impl Drop for PutBack {
+    #[inline]
+    fn drop(&mut self) {
+        LOOP.set(self.0);
+    }
 }
 
 /// Uses this thread's loop for one call on behalf of `kind`.
@@ -20,16 +66,16 @@ thread_local! {
 ///
 /// ENXIO when no shard runs on this thread, EBUSY when its loop is being used further up the stack, and whatever
 /// `call` answers.
+#[inline]
 pub fn with_loop<R>(kind: OpKind, call: impl FnOnce(&mut ShardLoop) -> IoResult<R>) -> IoResult<R> {
-    LOOP.try_with(|current| match current.try_borrow_mut() {
-        Ok(mut current) => match current.as_deref_mut() {
-            Some(event_loop) => call(event_loop),
-            None => Err(nowhere(kind)),
-        },
-        Err(_) => Err(IoError::new(errno::EBUSY, kind, Stage::Submit)
-            .with_context("the loop is being used further up the stack: no verbs inside its callbacks")),
-    })
-    .unwrap_or_else(|_| Err(nowhere(kind)))
+    let event_loop = LOOP.replace(ptr::null_mut());
+    if event_loop.is_null() {
+        return Err(unavailable(kind));
+    }
+    let _back = PutBack(event_loop);
+    // SAFETY: the address is the owner's, which lives at least until this call is over: it is given up by `replace`,
+    // which refuses while the address is away, and at the thread's end. Whoever took the address away is the only user.
+    call(unsafe { &mut *event_loop })
 }
 
 /// Tells this shard's kernel about a pool's memory, so that file ops on its buffers need not map it each time.
@@ -43,12 +89,27 @@ pub fn register_pool(pool: &mut BufPool) -> IoResult<()> {
         .inspect_err(|refusal| SAID.call_once(|| say(format_args!("warning: {refusal}"))))
 }
 
-fn nowhere(kind: OpKind) -> IoError {
+/// Why there is no loop to use.
+#[cold]
+fn unavailable(kind: OpKind) -> IoError {
+    if OWNER.try_with(|owner| owner.borrow().is_some()).unwrap_or(false) {
+        return IoError::new(errno::EBUSY, kind, Stage::Submit)
+            .with_context("the loop is being used further up the stack: no verbs inside its callbacks");
+    }
     IoError::new(errno::ENXIO, kind, Stage::Submit)
         .with_context("no wo shard runs on this thread; call it from a fiber, under #[wo::main] or Builder::run")
 }
 
 /// Puts `event_loop` in as this thread's loop; what was there comes out.
+///
+/// # Panics
+///
+/// When the loop is being used further up the stack.
 pub(crate) fn replace(event_loop: Option<Box<ShardLoop>>) -> Option<Box<ShardLoop>> {
-    LOOP.with(|current| current.replace(event_loop))
+    OWNER.with_borrow_mut(|owner| {
+        assert!(owner.is_none() || !LOOP.get().is_null(), "the loop is being used further up the stack");
+        let before = owner.take().map(Owner::into_inner);
+        *owner = event_loop.map(Owner::new);
+        before
+    })
 }

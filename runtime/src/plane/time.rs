@@ -8,6 +8,8 @@ use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::plane::backend::os;
+
 /// A moment of the monotonic clock.
 ///
 /// # Examples
@@ -31,8 +33,9 @@ impl Instant {
 
     /// The real monotonic clock, whatever loop this thread runs. The backends read it; a program asks `wo::now()`.
     pub fn real() -> Instant {
-        static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-        Instant::ORIGIN + ORIGIN.get_or_init(std::time::Instant::now).elapsed()
+        static ORIGIN: OnceLock<u64> = OnceLock::new();
+        let now = os::monotonic_nanos();
+        Instant(now.saturating_sub(*ORIGIN.get_or_init(|| now)))
     }
 
     /// The moment `nanos` nanoseconds after the origin.

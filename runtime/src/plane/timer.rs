@@ -67,6 +67,7 @@ impl<T: Default> Timers<T> {
     pub(crate) fn insert(&mut self, deadline: Instant, value: T) -> Key {
         if self.free == NONE {
             self.free = u32::try_from(self.slots.len()).ok().filter(|index| *index != NONE).expect("room for a timer");
+            make_room(&mut self.slots);
             self.slots.push(Slot { generation: 1 | FREE, place: NONE, value: T::default() });
         }
         let index = self.free;
@@ -77,6 +78,7 @@ impl<T: Default> Timers<T> {
         let generation = slot.generation;
         self.made = self.made.wrapping_add(1);
         let entry = Entry { deadline, order: self.made, slot: index };
+        make_room(&mut self.heap);
         self.heap.push(entry);
         self.rise(self.heap.len() - 1, entry);
         Key { index, generation }
@@ -156,6 +158,14 @@ impl<T: Default> Timers<T> {
     fn put(&mut self, place: usize, entry: Entry) {
         self.heap[place] = entry;
         self.slots[entry.slot as usize].place = place as u32;
+    }
+}
+
+/// Room for one more. A large memory grows by an eighth, which the system moves without copying, and wastes less than
+/// doubling.
+fn make_room<T>(vec: &mut Vec<T>) {
+    if vec.len() == vec.capacity() {
+        vec.reserve_exact(if vec.len() < 4096 { vec.len().max(16) } else { vec.len() / 8 });
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operating system's synchronous calls, shared by the backends that run on it.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -12,6 +13,17 @@ use crate::plane::backend::operand::{FileKind, FileStat};
 use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::RawSlice;
+
+/// The monotonic clock.
+pub(crate) fn monotonic_nanos() -> u64 {
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the call writes the whole time. It cannot fail: every system has this clock.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+        now.assume_init()
+    };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 /// Closes a descriptor. An error is not answered: the number is gone either way.
 pub(crate) fn close(raw: RawDescriptor) {
