@@ -21,6 +21,7 @@ mod sync;
 mod async_task;
 mod fiber;
 mod plane;
+mod scope;
 mod shard;
 mod weakened;
 mod weakenings;

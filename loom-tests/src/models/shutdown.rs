@@ -20,7 +20,7 @@ fn shard(doorbell: Doorbell) -> (Driver, Arc<Program>) {
     let (stop, waker) = (Arc::new(StopRequest::default()), event_loop.waker());
     let driver = Driver::open(event_loop, 100, Duration::ZERO, Arc::clone(&stop));
     let doors = vec![Door { home: driver.home(), waker }];
-    (driver, Arc::new(Program::new(doors, stop)))
+    (driver, Arc::new(Program::new(doors, stop, Arc::default())))
 }
 
 fn close(mut driver: Driver) {

@@ -10,7 +10,6 @@
 //! fro between the cores. In case its worker is busy for long, parked workers look around by themselves, at first
 //! soon, then less and less often.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -20,8 +19,9 @@ use std::time::Duration;
 
 use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 
+use crate::fiber::Payload;
 use crate::os::cpus;
-use crate::plane::backend::affinity;
+use crate::plane::backend::{affinity, discard};
 
 /// Tasks stolen at once. The oldest of a deque tend to be large, so that few last long, and the end of a batch stays
 /// evenly spread.
@@ -119,10 +119,12 @@ impl Pool {
             first.work();
             answer
         });
+        let answer = answer.map_err(|payload| shared.keep_panic(payload));
         let panic = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (answer, panic) {
+            (_, Some(payload)) => resume_unwind(payload),
             (Ok(answer), None) => answer,
-            (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+            (Err(()), None) => unreachable!("the root's panic was kept"),
         }
     }
 }
@@ -135,7 +137,7 @@ struct Shared<'env> {
     parking: Mutex<Parking>,
     bell: Condvar,
     /// The first panic of a task.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panic: Mutex<Option<Payload>>,
 }
 
 struct Parking {
@@ -150,6 +152,17 @@ struct Parking {
 impl Shared<'_> {
     fn lock(&self) -> MutexGuard<'_, Parking> {
         self.parking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first one is the caller's; the hook has said the words of the others.
+    fn keep_panic(&self, payload: Payload) {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(payload);
+        } else {
+            drop(first);
+            discard(payload);
+        }
     }
 
     fn count_unwoken(&self, parking: &Parking) {
@@ -201,7 +214,7 @@ impl<'env> Worker<'env> {
             while let Some(task) = self.deque.pop().or_else(|| self.steal()) {
                 park = PARK_MIN;
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task(self))) {
-                    self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+                    self.shared.keep_panic(payload);
                 }
             }
             if self.look_around() {

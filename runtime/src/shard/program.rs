@@ -133,8 +133,8 @@ impl Program {
     /// The end has come: every shard unwinds its fibers and ends.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
-        self.blocking.close();
         self.doors.iter().for_each(|door| door.waker.wake());
+        self.blocking.close();
     }
 
     pub(crate) fn is_ending(&self) -> bool {
