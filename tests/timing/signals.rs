@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use wo::Builder;
 use wo::net::{TcpListener, TcpStream};
+use wo::{Builder, RunError};
 use wo_runtime::plane::backend::Selection;
 
 use crate::alone;
-use crate::backends::{REAL, Watch, on_real_backends, those_of};
+use crate::backends::{EVERY, REAL, Watch, on_real_backends, those_of};
 use crate::child::{self, test_path};
 use crate::process::{this_thread, thread_queued, until_asleep};
 
@@ -137,6 +137,29 @@ fn r22_signal_latency() {
         for backend in those_of(REAL) {
             stop_by(libc::SIGTERM, backend);
             stop_by(libc::SIGINT, backend);
+        }
+    });
+}
+
+#[wo::fiber]
+fn heeds_no_stop() {
+    // SAFETY: the signal meets the handler of the program that runs.
+    assert_eq!(unsafe { libc::raise(libc::SIGTERM) }, 0);
+    loop {
+        let _ = wo::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The clock of a simulated world may stand still while fibers are ready; the one who sent the signal waits by his own.
+#[test]
+fn r22_a_signal_ends_a_busy_program_after_the_grace() {
+    let _alone = alone();
+    child::run(test_path!(), || {
+        for backend in those_of(EVERY) {
+            let _watch = Watch::new(format!("the end of a busy program on {backend}"));
+            let grace = Duration::from_millis(300);
+            let ended = Builder::new().io(backend).stop_signals(true).grace(grace).run(heeds_no_stop);
+            assert!(matches!(ended, Err(RunError::Stopped { signal: Some(libc::SIGTERM) })), "on {backend}: {ended:?}");
         }
     });
 }

@@ -66,6 +66,8 @@ pub(crate) struct Driver {
     grace: Duration,
     spin: Spin,
     stopping_until: Option<Instant>,
+    /// The same on the host's clock, after a signal: a simulated one may stand still as long as fibers are ready.
+    stopping_until_really: Option<Instant>,
     stops_seen: u32,
     grace_ended: bool,
 }
@@ -77,7 +79,16 @@ impl Driver {
         let spins = event_loop.caps().backend == BackendKind::Uring;
         let _none = current::replace(Some(Box::new(event_loop)));
         local(|local| local.open(home, reductions));
-        Driver { home, stop, grace, spin: Spin::new(spins), stopping_until: None, stops_seen: 0, grace_ended: false }
+        Driver {
+            home,
+            stop,
+            grace,
+            spin: Spin::new(spins),
+            stopping_until: None,
+            stopping_until_really: None,
+            stops_seen: 0,
+            grace_ended: false,
+        }
     }
 
     /// The shard's door for other threads.
@@ -188,10 +199,14 @@ impl Driver {
         match self.stopping_until {
             None => {
                 self.stopping_until = Some(now + self.grace);
+                self.stopping_until_really = self.stop.signal().map(|_| Instant::real() + self.grace);
                 local(Local::set_stopping);
                 task::wake_all();
             }
             Some(until) if now >= until || times > 1 => return Err(Ending::GracePassed),
+            Some(_) if self.stopping_until_really.is_some_and(|until| Instant::real() >= until) => {
+                return Err(Ending::GracePassed);
+            }
             Some(_) => {}
         }
         Ok(())
@@ -201,6 +216,7 @@ impl Driver {
     pub(crate) fn outlast_grace(&mut self) {
         self.grace_ended = true;
         self.stopping_until = None;
+        self.stopping_until_really = None;
     }
 
     /// Drops every fiber, parked ones included; their destructors run here, at home.
