@@ -1,9 +1,13 @@
 //! A panic ends its fiber alone, is told to whoever joins it, and is never swallowed.
 
+use std::future::Future;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use wo::BlockingError;
+use wo::net::UnixStream;
+use wo::plane::buf::{IoBuf, IoBufMut};
 
 use crate::backends::{EVERY, on_every_backend, run, those_of};
 use crate::child::{self, test_path};
@@ -188,4 +192,68 @@ fn r36_a_panic_is_survived_when_nobody_reads_stderr() {
     drop(reader);
     let output = child::command(test_path!()).stderr(writer).output().expect("the test binary starts");
     child::expect_success(output);
+}
+
+/// A buffer of the program's own, whose destructor panics.
+struct Touchy(Vec<u8>);
+
+// SAFETY: the bytes of a vector, which stay where they are when it is moved.
+unsafe impl IoBuf for Touchy {
+    fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl IoBufMut for Touchy {
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr()
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    unsafe fn set_len(&mut self, len: usize) {
+        // SAFETY: the caller's promise is the vector's own.
+        unsafe { self.0.set_len(len) };
+    }
+}
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        panic!("a buffer panics");
+    }
+}
+
+fn receive_and_give_up(stream: &UnixStream) {
+    let mut receiving = Box::pin(stream.recv(Touchy(Vec::with_capacity(8))));
+    assert!(receiving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[wo::fiber]
+fn gives_up_a_buffer_that_panics() {
+    let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().expect("a pair")).collect();
+    for (here, _there) in &pairs {
+        receive_and_give_up(here);
+    }
+    wo::sleep(Duration::from_millis(1)).expect("sleep");
+    for (here, there) in &pairs {
+        there.write_all(b"after").expect("write");
+        let mut after = [0; 5];
+        here.read_exact(&mut after).expect("read");
+        assert_eq!(&after, b"after");
+        receive_and_give_up(here);
+    }
+}
+
+#[test]
+fn r36_a_buffer_that_was_given_up_panics() {
+    if let Some(wrote) = child::run(test_path!(), || on_every_backend(gives_up_a_buffer_that_panics)) {
+        assert!(wrote.contains("what an op held panicked: a buffer panics"), "{wrote}");
+    }
 }

@@ -335,7 +335,7 @@ pub(crate) fn name_of(id: FiberId) -> Option<Arc<str>> {
 }
 
 /// Says on stderr who panicked and with what words.
-fn report(who: &str, payload: &Payload) {
+pub(crate) fn report(who: &str, payload: &Payload) {
     say(format_args!("{who} panicked: {}", message(payload)));
 }
 

@@ -5,6 +5,7 @@
 //! and gives a grace; `unwind` drops every fiber, parked ones included; `drain` waits for the kernel's last word on
 //! every op before the loop may go.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
@@ -146,9 +147,9 @@ impl Driver {
         on_loop(|event_loop| {
             if event_loop.wants_kernel() {
                 event_loop.look()?;
-                event_loop.dispatch();
+                dispatch(event_loop);
             } else if event_loop.next_timer().is_some() {
-                event_loop.dispatch();
+                dispatch(event_loop);
             }
             Ok(())
         })
@@ -158,7 +159,7 @@ impl Driver {
     fn wait_for_kernel(&mut self, done: &mut impl FnMut() -> bool) -> IoResult<()> {
         let told = on_loop(|event_loop| {
             event_loop.flush()?;
-            Ok(event_loop.dispatch())
+            Ok(dispatch(event_loop))
         })?;
         if told > 0 {
             return Ok(());
@@ -184,7 +185,7 @@ impl Driver {
         } else if found {
             on_loop(ShardLoop::flush)?;
         }
-        on_loop(|event_loop| Ok(event_loop.dispatch()))?;
+        on_loop(|event_loop| Ok(dispatch(event_loop)))?;
         Ok(())
     }
 
@@ -242,7 +243,7 @@ impl Driver {
     pub(crate) fn drain(self) -> Result<(), Vec<OpKind>> {
         let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
         local(Local::close);
-        event_loop.drain(self.grace);
+        while guarded(|| event_loop.drain(self.grace)).is_none() {}
         (*event_loop).close().map_err(|stuck| {
             let kinds = stuck.pending();
             // The kernel may still write to what these ops point at: leaked for good, never freed.
@@ -254,6 +255,29 @@ impl Driver {
 
 fn ready() -> bool {
     local(|local| local.ready() > 0)
+}
+
+/// Tells what has come; answers how much.
+fn dispatch(event_loop: &mut ShardLoop) -> usize {
+    // What panics is one of the batch, and ends it; the next round tells the rest.
+    let mut told = 0;
+    loop {
+        match guarded(|| event_loop.dispatch()) {
+            Some(rest) => return told + rest,
+            None => told += 1,
+        }
+    }
+}
+
+/// None after a panic, which is reported: the loop tells wakers and drops what was given up, buffers with destructors
+/// of the program's own among it.
+fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(call))
+        .map_err(|payload| {
+            task::report("what an op held", &payload);
+            std::mem::forget(payload);
+        })
+        .ok()
 }
 
 fn on_loop<R>(call: impl FnOnce(&mut ShardLoop) -> IoResult<R>) -> IoResult<R> {
