@@ -100,6 +100,8 @@ fn path_address(path: &Path) -> IoResult<SocketAddress> {
         [] => Err(IoError::new(errno::EINVAL, OpKind::Resolve, Stage::Submit)
             .with_context("the path of a Unix socket is empty: expected one like \"/run/app.sock\"")),
         [0, name @ ..] => Ok(SocketAddress::Abstract(name.to_vec())),
+        // The kernel would take what stands before it for the whole path.
+        bytes if bytes.contains(&0) => Err(bad(&path.to_string_lossy(), "a path holds no zero byte but a leading one")),
         _ => Ok(SocketAddress::Unix(path.to_path_buf())),
     }
 }

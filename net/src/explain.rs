@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use wo_runtime::error::{IoError, OpKind, errno};
 use wo_runtime::plane::SocketAddress;
+use wo_runtime::plane::current::meaning_of_enxio;
 
 /// Ports below this one are the system's.
 const PORT_FREE_MIN: u16 = 1024;
@@ -11,10 +12,12 @@ const PORT_FREE_MIN: u16 = 1024;
 /// The error, naming what it was tried on in front of what it says already.
 pub(crate) fn on(error: IoError, what: impl Display) -> IoError {
     let what = what.to_string();
-    let context = match error.context() {
-        "" => what,
-        known if what.is_empty() || known.starts_with(&what) => return error,
-        known => format!("{what}: {known}"),
+    let nowhere = if error.errno() == errno::ENXIO { meaning_of_enxio() } else { None };
+    let context = match (error.context(), nowhere) {
+        ("", None) => what,
+        ("", Some(meaning)) => format!("{what}: {meaning}"),
+        (known, _) if what.is_empty() || known.starts_with(&what) => return error,
+        (known, _) => format!("{what}: {known}"),
     };
     error.with_context(context)
 }

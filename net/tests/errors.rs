@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::future::Future;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use common::{on_every_backend, on_the_hosts_backends, tcp_pair};
 use wo_net::{ListenOptions, TcpListener, TcpStream, UdpSocket};
 use wo_runtime::error::{IoError, OpKind, errno};
+use wo_runtime::shard::Builder;
 
 #[track_caller]
 fn says(error: &IoError, parts: &[&str]) {
@@ -162,6 +164,13 @@ fn a_port_of_the_systems() {
 #[test]
 fn outside_of_a_shard_every_call_says_so() {
     let error = wo_net::UnixStream::pair().unwrap_err();
+    assert_eq!(error.errno(), errno::ENXIO);
+    says(&error, &["no wo shard runs on this thread"]);
+    let (here, _there) = Builder::new().run(|| async { wo_net::UnixStream::pair() }).unwrap().unwrap();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Err(error)) = std::pin::pin!(here.write_all(b"x")).poll(&mut cx) else {
+        panic!("it neither waits nor writes");
+    };
     assert_eq!(error.errno(), errno::ENXIO);
     says(&error, &["no wo shard runs on this thread"]);
 }

@@ -195,10 +195,16 @@ fn options() {
         assert!(!client.nodelay()?);
         client.set_linger(Some(Duration::from_secs(2)))?;
         assert_eq!(client.linger()?, Some(Duration::from_secs(2)));
+        client.set_linger(Some(Duration::from_millis(500)))?;
+        assert_eq!(client.linger()?, Some(Duration::from_secs(1)), "zero would reset the connection");
+        client.set_linger(Some(Duration::MAX))?;
+        assert_eq!(client.linger()?, Some(Duration::from_secs(i32::MAX as u64)));
         client.set_linger(None)?;
         assert_eq!(client.linger()?, None);
         client.set_keepalive(Some(Duration::from_secs(77)))?;
         assert_eq!(client.keepalive()?, Some(Duration::from_secs(77)));
+        client.set_keepalive(Some(Duration::from_millis(500)))?;
+        assert_eq!(client.keepalive()?, Some(Duration::from_secs(1)));
         client.set_keepalive(None)?;
         assert_eq!(client.keepalive()?, None);
         client.set_ttl(42)?;

@@ -149,6 +149,10 @@ fn paths_that_cannot_be() {
         assert!(no_folder.to_string().contains("directory must exist"), "{no_folder}");
         let long = UnixListener::bind(folder.path(&"x".repeat(200))).await.unwrap_err();
         assert_eq!(long.errno(), errno::ENAMETOOLONG, "{long}");
+        let cut_short = UnixListener::bind(folder.path("here\0after")).await.unwrap_err();
+        assert_eq!(cut_short.errno(), errno::EINVAL, "{cut_short}");
+        assert!(cut_short.to_string().contains("no zero byte"), "{cut_short}");
+        assert!(!folder.path("here").exists(), "nothing is bound to the part before it");
         let empty = UnixListener::bind("").await.unwrap_err();
         assert_eq!(empty.errno(), errno::EINVAL, "{empty}");
         Ok(())

@@ -10,6 +10,14 @@ use crate::family::{Family, Inet};
 use crate::option;
 use crate::stream::Stream;
 
+/// The longest span SO_LINGER takes: the kernel keeps the seconds in an int, and more of them would wrap.
+const LINGER_MAX: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// The kernel counts these spans in seconds, and for it a part of one would be zero, which means something else.
+fn whole_seconds(span: Duration) -> Duration {
+    Duration::from_secs(span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0)))
+}
+
 impl<F: Family> Stream<F> {
     /// Sets how many bytes the kernel may hold for reading. The kernel may choose another number: Linux doubles it.
     ///
@@ -65,10 +73,10 @@ impl Stream<Inet> {
     }
 
     /// Sets what closing does with unsent bytes (SO_LINGER). None lets the kernel go on in the background; zero throws
-    /// them away and resets the connection; any other span, whole seconds, makes the close itself wait, and with it the
-    /// shard that closes.
+    /// them away and resets the connection; any other span, taken up to whole seconds, makes the close itself wait, and
+    /// with it the shard that closes.
     pub fn set_linger(&self, span: Option<Duration>) -> IoResult<()> {
-        self.set(SocketOption::Linger(span))
+        self.set(SocketOption::Linger(span.map(|span| whole_seconds(span).min(LINGER_MAX))))
     }
 
     /// How long closing waits for unsent bytes.
@@ -81,7 +89,7 @@ impl Stream<Inet> {
 
     /// Probes an idle peer after this long, whole seconds, or never (SO_KEEPALIVE).
     pub fn set_keepalive(&self, idle: Option<Duration>) -> IoResult<()> {
-        self.set(SocketOption::KeepAlive(idle))
+        self.set(SocketOption::KeepAlive(idle.map(whole_seconds)))
     }
 
     /// After how long an idle peer is probed.

@@ -89,15 +89,26 @@ pub fn register_pool(pool: &mut BufPool) -> IoResult<()> {
         .inspect_err(|refusal| SAID.call_once(|| say(format_args!("warning: {refusal}"))))
 }
 
+const NOWHERE: &str = "no wo shard runs on this thread; call it from a fiber, under #[wo::main] or Builder::run";
+
+fn is_here() -> bool {
+    OWNER.try_with(|owner| owner.borrow().is_some()).unwrap_or(false)
+}
+
 /// Why there is no loop to use.
 #[cold]
 fn unavailable(kind: OpKind) -> IoError {
-    if OWNER.try_with(|owner| owner.borrow().is_some()).unwrap_or(false) {
+    if is_here() {
         return IoError::new(errno::EBUSY, kind, Stage::Submit)
             .with_context("the loop is being used further up the stack: no verbs inside its callbacks");
     }
-    IoError::new(errno::ENXIO, kind, Stage::Submit)
-        .with_context("no wo shard runs on this thread; call it from a fiber, under #[wo::main] or Builder::run")
+    IoError::new(errno::ENXIO, kind, Stage::Submit).with_context(NOWHERE)
+}
+
+/// What an op's ENXIO means, in words, where no shard runs on this thread; none where one does, and the kernel has
+/// reasons of its own.
+pub fn meaning_of_enxio() -> Option<&'static str> {
+    (!is_here()).then_some(NOWHERE)
 }
 
 /// Puts `event_loop` in as this thread's loop; what was there comes out.

@@ -1,6 +1,7 @@
 //! What the errors of files say beyond the kernel's word: on what it was tried, and the remedy.
 
 use crate::error::{IoError, OpKind, Stage, errno};
+use crate::plane::current::meaning_of_enxio;
 
 /// The error, naming what it was tried on in front of what it says already, and the remedy behind.
 pub(crate) fn explain(error: IoError, what: &str) -> IoError {
@@ -9,7 +10,8 @@ pub(crate) fn explain(error: IoError, what: &str) -> IoError {
     if !known.is_empty() && !known.starts_with(what) {
         context = format!("{context}: {known}");
     }
-    if let Some(remedy) = remedy(error.op(), error.errno())
+    let elsewhere = if error.errno() == errno::ENXIO { meaning_of_enxio() } else { None };
+    if let Some(remedy) = elsewhere.or_else(|| remedy(error.op(), error.errno()))
         && !context.ends_with(remedy)
     {
         context = format!("{context}: {remedy}");
@@ -79,7 +81,9 @@ fn remedy(op: OpKind, errno: i32) -> Option<&'static str> {
         }
         (Read | ReadVectored, errno::EBADF) => "it is not open for reading",
         (Write | WriteVectored, errno::EBADF) => "it is not open for writing",
-        (Allocate | Truncate, errno::EBADF | errno::EINVAL) => "it is not open for writing, or has no length to set",
+        (Allocate | Truncate, errno::EBADF | errno::EINVAL) => {
+            "it is not open for writing, has no length to set, or the length is zero or past the last offset"
+        }
         (Read | ReadVectored | Write | WriteVectored, errno::ESPIPE) => {
             "a stream has no offsets; use `read` and `write`"
         }
