@@ -26,9 +26,9 @@ pub use wo_runtime::shard::{
 /// Actors: state that only ever handles one message at a time, reached through an address.
 pub mod actor {
     pub use wo_runtime::actor::{
-        Actor, Addr, Ask, AskError, Calls, Counters, Exit, NameError, Options, Reply, SendError, Sending, Spawn,
-        Supervision, Supervisor, TrySendError, back_off, counters, fail, lookup, register, spawn_with, this,
-        unregister,
+        Actor, Addr, Ask, AskError, Calls, Counters, Delivery, Exit, NameError, Options, Overflow, Publishing, Reply,
+        SendError, Sending, Spawn, Subscribed, Subscription, Supervision, Supervisor, Timer, Topic, TrySendError,
+        back_off, counters, fail, lookup, register, spawn_with, this, unregister,
     };
 }
 

@@ -23,7 +23,10 @@ mod running;
 mod sending;
 mod spawn;
 mod start;
+mod subscription;
 mod supervisor;
+mod timer;
+mod topic;
 mod waits;
 
 pub use address::Addr;
@@ -43,4 +46,7 @@ pub use running::{fail, this};
 pub use sending::Sending;
 pub use spawn::{Options, spawn_with};
 pub use start::{AsActor, AsFiber, Spawn, is_actor, spawn};
+pub use subscription::{Delivery, Overflow, Subscription};
 pub use supervisor::{Supervision, Supervisor};
+pub use timer::Timer;
+pub use topic::{Publishing, Subscribed, Topic};

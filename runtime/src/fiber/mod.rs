@@ -50,5 +50,5 @@ pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) -> bool
 }
 
 pub(crate) use local::is_cancelled;
-pub(crate) use turn::Charge;
+pub(crate) use turn::{Charge, cancelled};
 pub(crate) use verb::cancel as cancel_timer;
