@@ -11,8 +11,8 @@ pub use wo_runtime::error::{self, IoError, IoResult, OpKind, Stage};
 pub use wo_runtime::fiber::notify::Notify;
 pub use wo_runtime::fiber::oneshot::{self, oneshot};
 pub use wo_runtime::fiber::{
-    Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, sleep, sleep_until, spawn_named,
-    wait, yield_now,
+    Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, protect, sleep, sleep_until,
+    spawn_named, wait, yield_now,
 };
 pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io};
