@@ -1,13 +1,16 @@
-//! Fibers that share one core: a hot loop, sleepers and an echo server all get on, and three loops take turns.
+//! Fibers that share one core: a hot loop, sleepers and an echo server all get on, and three loops take turns. An actor,
+//! which may live on any core, counts how often the sleepers wake.
 //!
 //! `cargo run --release --example fibers`. With `WO_REDUCTIONS=1` every turn of a loop is a fiber's whole turn, and the
 //! three loops go round exactly; with the default each is done before the next begins. SIGTERM or Ctrl-C ends it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::rc::Rc;
 use std::time::Duration;
 
+use wo::actor::Addr;
 use wo::net::{TcpListener, TcpStream};
 
 #[wo::main]
@@ -27,9 +30,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             counter.set(counter.get() + 1);
         }
     });
+    let wakes = wo::spawn(Wakes::default());
+    let mut sleepers = Vec::new();
     for number in 1..=3 {
-        wo::spawn(|| sleep_and_tell(number));
+        sleepers.push(wo::spawn(|| sleep_and_tell(number, wakes)));
     }
+    wo::spawn(|| {
+        for sleeper in sleepers {
+            sleeper.join()??;
+        }
+        println!("the actor counted {} wakes", wakes.all()?);
+        Ok::<(), Box<dyn Error>>(())
+    });
     loop {
         match listener.accept() {
             Ok((stream, _peer)) => {
@@ -66,13 +78,35 @@ fn count(trace: Rc<RefCell<String>>, name: &'static str) {
     }
 }
 
+/// Counts wakes, by the number of the sleeper.
+#[derive(Default)]
+struct Wakes(BTreeMap<u32, u32>);
+
+#[wo::actor]
+impl Wakes {
+    /// Counts one, and gives how many that sleeper has by now.
+    #[message]
+    fn count(&mut self, number: u32) -> u32 {
+        let wakes = self.0.entry(number).or_default();
+        *wakes += 1;
+        *wakes
+    }
+
+    #[message]
+    fn all(&mut self) -> u32 {
+        self.0.values().sum()
+    }
+}
+
 /// Sleeps five times 10 ms, then says so.
 #[wo::fiber]
-fn sleep_and_tell(number: u32) -> wo::IoResult<()> {
-    for _ in 0..5 {
+fn sleep_and_tell(number: u32, wakes: Addr<WakesMessage>) -> Result<(), Box<dyn Error>> {
+    let mut count = 0;
+    while count < 5 {
         wo::sleep(Duration::from_millis(10))?;
+        count = wakes.count(number)?;
     }
-    println!("sleeper {number} woke 5 times");
+    println!("sleeper {number} woke {count} times");
     Ok(())
 }
 

@@ -21,6 +21,7 @@ fn drive(mut server: Example) -> Vec<String> {
     for _ in 1..=3 {
         server.read_to("sleeper");
     }
+    server.read_to("the actor");
     let wrote = server.stop();
     let mut lines: Vec<String> = wrote.lines().map(str::to_owned).collect();
     // The three sleepers are due in the same moment; in which order they speak is no part of the answer.
@@ -34,6 +35,7 @@ fn expected(turns: &str) -> Vec<String> {
         "sleeper 1 woke 5 times",
         "sleeper 2 woke 5 times",
         "sleeper 3 woke 5 times",
+        "the actor counted 15 wakes",
         "the hot loop went round all the while: true",
     ]
     .map(str::to_owned)

@@ -200,3 +200,22 @@ fn a_full_mailbox_parks_its_senders_and_tells_who_tries() {
             .unwrap();
     });
 }
+
+#[test]
+fn an_actor_gets_on_whatever_the_budget() {
+    for reductions in 1..=3 {
+        each(|builder| {
+            let total = builder
+                .reductions(reductions)
+                .run(|| async {
+                    let counter = actor::spawn(Counter::default());
+                    for n in 1..=10 {
+                        counter.send(Count::Add(n)).await.unwrap();
+                    }
+                    counter.ask_by(Count::Get, Duration::from_secs(10)).await
+                })
+                .unwrap();
+            assert_eq!(total, Ok(55), "with a budget of {reductions}");
+        });
+    }
+}

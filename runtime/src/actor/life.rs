@@ -21,7 +21,7 @@ use crate::actor::guard::{Failure, Guard};
 use crate::actor::mailbox::{Envelope, Left, Mailbox, Order};
 use crate::error::say;
 use crate::fiber::home::Home;
-use crate::fiber::{self, Payload, Quiet, panic_message};
+use crate::fiber::{self, Charge, Payload, Quiet, panic_message};
 use crate::plane::backend::discard;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
@@ -274,7 +274,7 @@ impl<M: Send + 'static> Life<M> {
     }
 
     fn next(&self) -> NextMessage<'_, M> {
-        NextMessage { life: self }
+        NextMessage { life: self, charge: Charge::new() }
     }
 
     fn guard<'a, F: Future<Output = ()>>(&'a self, future: F, asked: Option<&'a dyn Asked>) -> Guard<'a, F, M> {
@@ -343,6 +343,7 @@ impl<M: Send + 'static> Drop for Life<M> {
 
 struct NextMessage<'a, M: Send + 'static> {
     life: &'a Life<M>,
+    charge: Charge,
 }
 
 impl<M: Send + 'static> Future for NextMessage<'_, M> {
@@ -350,7 +351,7 @@ impl<M: Send + 'static> Future for NextMessage<'_, M> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<M>> {
-        let life = self.life;
+        let NextMessage { life, charge } = self.get_mut();
         let mut drains = false;
         if life.mailbox.head().has_attention() {
             match life.look() {
@@ -360,8 +361,7 @@ impl<M: Send + 'static> Future for NextMessage<'_, M> {
                 Look::Suspend => return Poll::Ready(Next::Suspend),
             }
         }
-        if fiber::spend() {
-            cx.waker().wake_by_ref();
+        if charge.is_due(cx) {
             return Poll::Pending;
         }
         match life.mailbox.pop(cx.waker()) {
