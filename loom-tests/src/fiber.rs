@@ -18,6 +18,9 @@ pub mod oneshot {
 pub mod spin {
     include!(concat!(env!("OUT_DIR"), "/fiber/spin.rs"));
 }
+pub mod tally {
+    include!(concat!(env!("OUT_DIR"), "/fiber/tally.rs"));
+}
 pub mod task {
     include!(concat!(env!("OUT_DIR"), "/fiber/task.rs"));
 }
@@ -28,9 +31,10 @@ pub mod turn {
     include!(concat!(env!("OUT_DIR"), "/fiber/turn.rs"));
 }
 
+pub use task::Payload;
 pub use tick::StopRequest;
 
 /// As the runtime's.
-pub(crate) fn is_home(home: *const home::Home) -> bool {
-    local::local(|local| local.is_home(home))
+pub(crate) fn home_here() -> Option<&'static home::Home> {
+    local::local(local::Local::home)
 }

@@ -11,15 +11,18 @@
     missing_docs,
     missing_debug_implementations,
     dead_code,
+    unused_doc_comments,
     unsafe_op_in_unsafe_fn,
     clippy::undocumented_unsafe_blocks
 )]
 
 #[macro_use]
 mod sync;
+mod actor;
 #[allow(clippy::all)]
 mod async_task;
 mod fiber;
+mod os;
 mod plane;
 mod scope;
 mod shard;

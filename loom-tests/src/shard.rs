@@ -13,3 +13,27 @@ pub mod blocking {
 pub mod program {
     include!(concat!(env!("OUT_DIR"), "/shard/program.rs"));
 }
+
+pub mod pool {
+    include!(concat!(env!("OUT_DIR"), "/shard/pool.rs"));
+
+    impl Worker<'static> {
+        /// The workers of a batch, as `Pool::run` makes them; each is to `serve` on a thread of its own.
+        pub fn of_a_batch(count: usize) -> Vec<Worker<'static>> {
+            let deques: Vec<_> = (0..count).map(|_| Deque::new_lifo()).collect();
+            let shared = Arc::new(Shared {
+                stealers: deques.iter().map(Deque::stealer).collect(),
+                unwoken: AtomicUsize::new(0),
+                parking: Mutex::new(Parking { workers: count, parked: 0, woken: 0, over: false }),
+                bell: Condvar::new(),
+                panic: Mutex::new(None),
+            });
+            let worker = |(index, deque)| Worker { deque, shared: Arc::clone(&shared), index };
+            deques.into_iter().enumerate().map(worker).collect()
+        }
+
+        pub fn serve(&self) {
+            self.work();
+        }
+    }
+}

@@ -2,11 +2,11 @@
 
 pub use std::sync::{Arc, OnceLock, PoisonError};
 
-pub use loom::sync::{Mutex, MutexGuard};
+pub use loom::sync::{Condvar, Mutex, MutexGuard};
 
 pub mod atomic {
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
@@ -29,6 +29,87 @@ pub mod cell {
             self.accesses.with_mut(|_| ());
             self.value.get()
         }
+    }
+}
+
+/// A deque of tasks as `crossbeam-deque`'s, which does not run on loom: its owner at one end, thieves at the other.
+/// Whether it is empty is seen as late as the memory model lets it be.
+pub mod deque {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use loom::sync::Mutex;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Deque<T> {
+        tasks: Mutex<VecDeque<T>>,
+        len: AtomicUsize,
+    }
+
+    impl<T> Deque<T> {
+        fn with<R>(&self, change: impl FnOnce(&mut VecDeque<T>) -> R) -> R {
+            let mut tasks = self.tasks.lock().unwrap();
+            let answer = change(&mut tasks);
+            self.len.store(tasks.len(), Ordering::Relaxed);
+            answer
+        }
+
+        fn len(&self) -> usize {
+            self.len.load(Ordering::Relaxed)
+        }
+    }
+
+    pub struct Worker<T>(Arc<Deque<T>>);
+
+    impl<T> Worker<T> {
+        pub fn new_lifo() -> Worker<T> {
+            Worker(Arc::new(Deque { tasks: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }))
+        }
+
+        pub fn stealer(&self) -> Stealer<T> {
+            Stealer(Arc::clone(&self.0))
+        }
+
+        pub fn push(&self, task: T) {
+            self.0.with(|tasks| tasks.push_back(task));
+        }
+
+        pub fn pop(&self) -> Option<T> {
+            self.0.with(VecDeque::pop_back)
+        }
+
+        pub fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    }
+
+    pub struct Stealer<T>(Arc<Deque<T>>);
+
+    impl<T> Stealer<T> {
+        pub fn is_empty(&self) -> bool {
+            self.0.len() == 0
+        }
+
+        pub fn steal_batch_with_limit_and_pop(&self, to: &Worker<T>, limit: usize) -> Steal<T> {
+            let stolen: Vec<T> = self.0.with(|tasks| {
+                let count = tasks.len().div_ceil(2).min(limit);
+                tasks.drain(..count).collect()
+            });
+            let mut stolen = stolen.into_iter();
+            let first = stolen.next();
+            stolen.for_each(|task| to.push(task));
+            first.map_or(Steal::Empty, Steal::Success)
+        }
+    }
+
+    pub enum Steal<T> {
+        Empty,
+        Success(T),
+        Retry,
     }
 }
 

@@ -11,8 +11,11 @@ mod doorbell;
 mod home_ring;
 mod inbox;
 mod join;
+mod mailbox;
 mod oneshot;
+mod pool;
 mod shutdown;
+mod waits;
 
 /// Wakes a thread that polls by itself.
 struct Unpark(Thread);
@@ -47,8 +50,11 @@ fn every_weakening_is_seen_to_fail() {
         include_str!("home_ring.rs"),
         include_str!("inbox.rs"),
         include_str!("join.rs"),
+        include_str!("mailbox.rs"),
         include_str!("oneshot.rs"),
+        include_str!("pool.rs"),
         include_str!("shutdown.rs"),
+        include_str!("waits.rs"),
     ];
     for weakening in crate::weakenings::WEAKENINGS {
         let named = format!("\"{}\"", weakening.name);

@@ -6,6 +6,11 @@ pub use waker::Waker;
 
 pub mod os;
 
+/// A model's threads run on no core.
+pub mod affinity {
+    pub fn spread() {}
+}
+
 mod waker {
     include!(concat!(env!("OUT_DIR"), "/plane/backend/waker.rs"));
 }

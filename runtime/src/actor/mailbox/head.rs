@@ -112,10 +112,11 @@ impl Head {
         }
     }
 
-    /// Whether there is room. Whoever waits announces it before, whoever makes room looks for those after.
+    /// Whether there is room. Whoever waits announces it before, whoever makes room looks for those after. Both change
+    /// the count in between, so the later of the two sees what the earlier one did before.
     pub(crate) fn has_room(&self) -> bool {
         let bound = self.bound.load(Ordering::Relaxed);
-        bound == 0 || self.queued.load(Ordering::SeqCst) < bound
+        bound == 0 || self.queued.fetch_add(0, Ordering::AcqRel) < bound
     }
 
     /// A message has left; whether somebody waits for its room.
@@ -124,8 +125,8 @@ impl Head {
         if self.bound.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.queued.fetch_sub(1, Ordering::SeqCst);
-        self.has_waiting.load(Ordering::SeqCst)
+        self.queued.fetch_sub(1, Ordering::AcqRel);
+        self.has_waiting.load(Ordering::Relaxed)
     }
 
     /// This actor waits for `target`; on its own thread. Answers the wait's number; none while another is drawn.

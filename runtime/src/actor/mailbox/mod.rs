@@ -290,7 +290,7 @@ impl<M: Send + 'static> Mailbox<M> {
         let mut outer = self.outer();
         let Some(rare) = &mut outer.rare else { return };
         let next = rare.waiting.pop_front();
-        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
         if let Some(wait) = next.as_ref().and_then(|next| next.wait) {
             wait.end();
         }
@@ -313,9 +313,9 @@ impl<M: Send + 'static> Mailbox<M> {
             return Room::Look;
         }
         let rare = outer.rare.get_or_insert_default();
-        self.head.has_waiting.store(true, Ordering::SeqCst);
+        self.head.has_waiting.store(true, Ordering::Relaxed);
         if self.head.has_room() {
-            self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+            self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
             return Room::Look;
         }
         let number = number.unwrap_or_else(|| {
@@ -346,7 +346,7 @@ impl<M: Send + 'static> Mailbox<M> {
         let Some(rare) = &mut outer.rare else { return false };
         let Ok(place) = rare.waiting.binary_search_by_key(&number, |waiting| waiting.number) else { return false };
         let left = rare.waiting.remove(place);
-        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::SeqCst);
+        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
         if let Some(wait) = left.and_then(|left| left.wait) {
             wait.end();
         }
@@ -425,7 +425,7 @@ impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
         self.head.attention.store(true, Ordering::Release);
         end_waits(outer.rare.as_deref());
         let waiting = outer.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting));
-        self.head.has_waiting.store(false, Ordering::SeqCst);
+        self.head.has_waiting.store(false, Ordering::Relaxed);
         let home = self.head.home();
         drop(outer);
         waiting.into_iter().flatten().for_each(|waiting| waiting.waker.wake());

@@ -1,0 +1,304 @@
+//! A mailbox: messages from elsewhere reach an actor that falls asleep meanwhile, in the life they were meant for;
+//! room and orders are never missed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use loom::thread::{self, JoinHandle};
+
+use crate::actor::mailbox::{AnyMailbox, Envelope, Mailbox, Order, Refused, Room};
+use crate::fiber::home::{Home, Mail};
+use crate::fiber::local::local;
+use crate::models;
+use crate::plane::{Doorbell, ShardLoop};
+use crate::weakened::{accepted, rejected};
+
+type Messages = &'static Mailbox<u8>;
+
+/// Two lives, one after the other where there are two.
+const LIFE: u64 = 1;
+const NEXT_LIFE: u64 = 2;
+
+fn envelope(message: u8) -> Envelope<u8> {
+    Envelope { message, asked: None }
+}
+
+/// The actor's fiber was woken. That happens at home only, so nothing here synchronises.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Woken>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The home shard of an actor, with the actor's own fiber.
+struct Shard {
+    event_loop: ShardLoop,
+    home: &'static Home,
+    woken: Arc<Woken>,
+}
+
+impl Shard {
+    fn open() -> Shard {
+        let event_loop = ShardLoop::new(Doorbell::Completion);
+        let home = Home::take(event_loop.waker());
+        local(|local| local.open(home, 100));
+        Shard { event_loop, home, woken: Arc::new(Woken(AtomicBool::new(false))) }
+    }
+
+    /// The next message, or the order to end: as `NextMessage::poll` in `actor/life.rs` looks for it.
+    fn next(&mut self, mailbox: Messages) -> Result<u8, Order> {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        loop {
+            let mut drains = false;
+            if mailbox.head().has_attention() {
+                match mailbox.current_order() {
+                    Order::Live => {}
+                    Order::Drain => drains = true,
+                    Order::Kill => return Err(Order::Kill),
+                }
+            }
+            match mailbox.pop(&waker) {
+                Some(envelope) => return Ok(envelope.message),
+                None if drains => return Err(Order::Drain),
+                None => self.sleep(),
+            }
+        }
+    }
+
+    /// Whether a call was among the mail.
+    fn take_mail(&mut self) -> bool {
+        let mut called = false;
+        while let Some(mail) = self.home.pop() {
+            match mail {
+                Mail::Ring(mailbox, life) => mailbox.rung(life),
+                Mail::Call(call) => {
+                    call();
+                    called = true;
+                }
+                Mail::Fiber(_) => unreachable!("no fiber is made"),
+            }
+        }
+        called
+    }
+
+    /// Until the fiber is woken, or a call was made, the shard takes its mail and sleeps, as `Driver::run` does.
+    fn sleep(&mut self) {
+        loop {
+            let called = self.take_mail();
+            if self.woken.0.swap(false, Ordering::Relaxed) | called {
+                return;
+            }
+            if self.home.announce_sleep() {
+                self.event_loop.enter(None).expect("the model's kernel takes everything");
+                self.home.awake();
+                self.event_loop.dispatch();
+            }
+        }
+    }
+}
+
+/// Runs the home shard on a thread of its own: an actor's thread leaves its cells to others when it ends.
+fn at_home(model: fn(&mut Shard)) {
+    let shard = thread::spawn(move || model(&mut Shard::open()));
+    shard.join().expect("what fails has failed the model already");
+}
+
+/// A sender on a thread of its own: whether the message was taken.
+fn sender(mailbox: Messages, life: u64, message: u8) -> JoinHandle<bool> {
+    thread::spawn(move || mailbox.push(life, envelope(message)).is_ok())
+}
+
+fn message_from_elsewhere(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, None);
+    let sends = sender(mailbox, LIFE, 7);
+    assert_eq!(shard.next(mailbox), Ok(7));
+    assert!(sends.join().expect("it only sends"));
+}
+
+fn messages_from_two(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, None);
+    let senders = [1, 2].map(|message| sender(mailbox, LIFE, message));
+    let mut got = [shard.next(mailbox), shard.next(mailbox)].map(|message| message.expect("nobody orders"));
+    got.sort_unstable();
+    assert_eq!(got, [1, 2]);
+    assert!(senders.into_iter().all(|sends| sends.join().expect("it only sends")));
+}
+
+fn messages_from_both_sides(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, None);
+    let sends = sender(mailbox, LIFE, 1);
+    assert!(mailbox.push(LIFE, envelope(2)).is_ok());
+    let mut got = [shard.next(mailbox), shard.next(mailbox)].map(|message| message.expect("nobody orders"));
+    got.sort_unstable();
+    assert_eq!(got, [1, 2]);
+    assert!(sends.join().expect("it only sends"));
+}
+
+/// A cause comes before its effect: a message that was sent elsewhere, and then one at home.
+fn cause_and_effect(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, None);
+    let sent = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+    let says = Arc::clone(&sent);
+    let sends = thread::spawn(move || {
+        assert!(mailbox.push(LIFE, envelope(1)).is_ok());
+        says.store(true, loom::sync::atomic::Ordering::Release);
+    });
+    let caused = sent.load(loom::sync::atomic::Ordering::Acquire);
+    assert!(mailbox.push(LIFE, envelope(2)).is_ok());
+    let first = shard.next(mailbox);
+    assert!(!caused || first == Ok(1), "the effect came first");
+    sends.join().expect("it only sends");
+}
+
+/// One life ends and another begins in the same cell, while somebody still sends to the first.
+fn lives(shard: &mut Shard) {
+    let first = Mailbox::begin(shard.home, LIFE, None);
+    let late = sender(first, LIFE, 1);
+    let left = first.end(LIFE).messages.len();
+    let mailbox = Mailbox::begin(shard.home, NEXT_LIFE, None);
+    assert!(std::ptr::eq(first, mailbox), "the cell is used again");
+    let sends = sender(mailbox, NEXT_LIFE, 2);
+    assert_eq!(shard.next(mailbox), Ok(2));
+    assert_eq!(late.join().expect("it only sends"), left == 1, "a message was lost, or was handled as well");
+    assert!(sends.join().expect("it only sends"));
+}
+
+/// The same while somebody orders the first to stop.
+fn lives_with_an_order(shard: &mut Shard) {
+    let first = Mailbox::<u8>::begin(shard.home, LIFE, None);
+    let orders = thread::spawn(move || first.order(LIFE, Order::Drain));
+    assert!(first.end(LIFE).messages.is_empty());
+    let mailbox = Mailbox::begin(shard.home, NEXT_LIFE, None);
+    let sends = sender(mailbox, NEXT_LIFE, 2);
+    assert_eq!(shard.next(mailbox), Ok(2));
+    orders.join().expect("it only orders");
+    assert!(sends.join().expect("it only sends"));
+}
+
+/// The next life of a cell is on another shard, while a ring for the first may still be on its way. Loom sees when two
+/// shards are at what belongs to the home alone.
+fn lives_on_two_shards(shard: &mut Shard) {
+    let first = Mailbox::begin(shard.home, LIFE, None);
+    let late = sender(first, LIFE, 1);
+    let (says, hears) = loom::sync::mpsc::channel();
+    let other = thread::spawn(move || {
+        let mut shard = Shard::open();
+        says.send(shard.home).expect("the other shard listens");
+        shard.sleep();
+    });
+    first.end(LIFE);
+    let home: &'static Home = hears.recv().expect("the other shard speaks");
+    let mailbox = Mailbox::begin(home, NEXT_LIFE, None);
+    assert!(std::ptr::eq(first, mailbox), "the cell is used again");
+    home.push(Mail::Call(Box::new(move || {
+        assert!(mailbox.push(NEXT_LIFE, envelope(2)).is_ok());
+        assert!(mailbox.pop(Waker::noop()).is_some_and(|envelope| envelope.message == 2));
+    })));
+    late.join().expect("it only sends");
+    shard.take_mail();
+    other.join().expect("it takes one call");
+}
+
+fn order_from_elsewhere(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, None);
+    let orders = thread::spawn(move || mailbox.order(LIFE, Order::Drain));
+    assert_eq!(shard.next(mailbox), Err(Order::Drain));
+    assert!(orders.join().expect("it only orders"));
+}
+
+/// Sends for as long as there is no room, as `Sending::poll` in `actor/sending.rs` does.
+fn send_when_there_is_room(mailbox: Messages, message: u8) -> bool {
+    let (waker, mut number) = (models::waker(), None);
+    let mut message = envelope(message);
+    loop {
+        message = match mailbox.push(LIFE, message) {
+            Ok(()) => break,
+            Err(Refused::Closed(_)) => return false,
+            Err(Refused::Full(message)) => message,
+        };
+        match mailbox.wait_for_room(LIFE, number, &waker, None) {
+            Room::Look => {}
+            Room::Waits(waits) => {
+                number = Some(waits);
+                thread::park();
+            }
+            Room::Never => unreachable!("no actor waits"),
+        }
+    }
+    if let Some(number) = number {
+        mailbox.leave_room_queue(number);
+    }
+    true
+}
+
+fn room(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, Some(1));
+    assert!(mailbox.push(LIFE, envelope(1)).is_ok());
+    let sends = thread::spawn(move || send_when_there_is_room(mailbox, 2));
+    assert_eq!(shard.next(mailbox), Ok(1));
+    assert_eq!(shard.next(mailbox), Ok(2));
+    assert!(sends.join().expect("it only sends"));
+}
+
+fn no_room_any_more(shard: &mut Shard) {
+    let mailbox = Mailbox::begin(shard.home, LIFE, Some(1));
+    assert!(mailbox.push(LIFE, envelope(1)).is_ok());
+    let sends = thread::spawn(move || send_when_there_is_room(mailbox, 2));
+    assert_eq!(mailbox.end(LIFE).messages.len(), 1);
+    assert!(!sends.join().expect("it only sends"));
+}
+
+accepted!(a_message_from_elsewhere_is_handled, || at_home(message_from_elsewhere));
+
+accepted!(messages_from_two_are_handled, || at_home(messages_from_two));
+
+accepted!(messages_from_both_sides_are_handled, || at_home(messages_from_both_sides));
+
+accepted!(a_cause_comes_before_its_effect, || at_home(cause_and_effect));
+
+accepted!(a_message_reaches_the_life_it_was_meant_for, || at_home(lives));
+
+accepted!(an_order_reaches_the_life_it_was_meant_for, || at_home(lives_with_an_order));
+
+accepted!(a_ring_for_an_earlier_life_comes_too_late, || at_home(lives_on_two_shards));
+
+accepted!(an_order_is_heard, || at_home(order_from_elsewhere));
+
+accepted!(room_is_heard_of, || at_home(room));
+
+accepted!(the_end_is_heard_by_who_waits_for_room, || at_home(no_room_any_more));
+
+rejected!(a_push_must_look_at_the_life, "a push does not look at the life", || at_home(lives));
+
+rejected!(an_order_must_look_at_the_life, "an order does not look at the life", || at_home(lives_with_an_order));
+
+rejected!(the_outer_queue_must_be_emptied_at_once, "the outer queue is emptied, then said to be empty", || {
+    at_home(messages_from_two)
+});
+
+rejected!(a_send_at_home_must_look_for_causes, "a send at home passes what came before it", || {
+    at_home(cause_and_effect)
+});
+
+rejected!(an_order_must_ring, "an order rings nobody", || at_home(order_from_elsewhere));
+
+rejected!(an_order_must_be_given_before_the_ring, "an order calls for attention without saying so first", || {
+    at_home(order_from_elsewhere)
+});
+
+rejected!(who_waits_for_room_must_look_again, "a sender does not look for room again", || at_home(room));
+
+rejected!(who_waits_for_room_must_say_so_before, "a sender waits for room without saying so", || at_home(room));
+
+rejected!(who_waits_for_room_must_look_for_the_end, "a sender does not look for the end", || {
+    at_home(no_room_any_more)
+});
+
+rejected!(who_waits_for_room_must_change_the_count, "a sender only reads the count of messages", || at_home(room));
+
+rejected!(who_gives_room_must_acquire, "room is given relaxed", || at_home(room));
+
+rejected!(a_ring_must_look_at_the_life, "a ring does not look at the life", || at_home(lives_on_two_shards));
