@@ -32,6 +32,10 @@ loom:
 asan:
     .ci/run asan
 
+# The example `chat`, with a thousand connections, on both backends, at one shard and at the default.
+chat:
+    .ci/run chat
+
 # The example `echo`, on both backends, at one shard and at the default, answers compared.
 echo:
     .ci/run echo

@@ -1,5 +1,5 @@
-//! Fibers that share one core: a hot loop, sleepers and an echo server all get on, and three loops take turns. An actor,
-//! which may live on any core, counts how often the sleepers wake.
+//! Fibers that share one core: a hot loop, sleepers and an echo server all get on, and three loops take turns. An
+//! actor, which may live on any core, counts how often the sleepers wake.
 //!
 //! `cargo run --release --example fibers`. With `WO_REDUCTIONS=1` every turn of a loop is a fiber's whole turn, and the
 //! three loops go round exactly; with the default each is done before the next begins. SIGTERM or Ctrl-C ends it.

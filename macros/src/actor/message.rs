@@ -28,6 +28,8 @@ const TAKEN: &[&str] = &[
     "ne",
     "notify_end",
     "send",
+    "send_after",
+    "send_every",
     "stop",
     "stop_by",
     "to_owned",

@@ -65,7 +65,8 @@ impl<B: IntoFiber> Spawn<AsFiber> for B {
 /// An actor is a value whose type is one, by `#[wo::actor]`. Its state moves to the shard whose turn it is, and its
 /// mailbox is unbounded; [`Options`] has the choice of both. It starts in its turn, not before this returns; messages
 /// sent meanwhile wait. An unbounded mailbox grows with what waits in it: each message takes its own size and 16 bytes
-/// more, in a buffer that doubles as it fills and shrinks when the actor has caught up. For state that cannot move there is [`spawn_with`](crate::actor::spawn_with).
+/// more, in a buffer that doubles as it fills and shrinks when the actor has caught up. For state that cannot move
+/// there is [`spawn_with`](crate::actor::spawn_with).
 ///
 /// A fiber's body is a call of a fiber function, or a closure, of which a fiber function makes a body. It starts on
 /// this shard in its turn, and owns what it captures. It goes on when the handle is dropped; when `main` returns it is

@@ -25,7 +25,8 @@ pub enum Supervision {}
 ///
 /// A child is given as a function that makes its state, and has an address as soon as it is given. When it fails, by a
 /// panic or an error in one of its functions, its state is dropped and made anew; its address, its name and the
-/// messages that wait for it stay. A request that was being handled fails; the messages after it are handled by the new state.
+/// messages that wait for it stay. A request that was being handled fails; the messages after it are handled by the new
+/// state.
 ///
 /// Children start in the order they were given, each when the one before has [`started`](Actor::started), and are taken
 /// down in the reverse order. A child that is stopped or killed by somebody else has ended for good; it is not

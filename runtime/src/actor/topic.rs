@@ -1,8 +1,8 @@
 //! Publishing to whoever has subscribed.
 //!
-//! A topic is a list of queues, one per subscriber. Publishing puts the message into each of them in turn, and only then
-//! waits for those that want their publishers to wait; so a slow subscriber holds up nobody but, where it chose so, the
-//! publisher.
+//! A topic is a list of queues, one per subscriber. Publishing puts the message into each of them in turn, and only
+//! then waits for those that want their publishers to wait; so a slow subscriber holds up nobody but, where it chose
+//! so, the publisher.
 //!
 //! An actor subscribes through a fiber at its home, which takes one delivery at a time from the actor's queue at the
 //! topic to its mailbox, and the next when the actor has done with that. So what an actor misses is decided in its
