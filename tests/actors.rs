@@ -1,5 +1,7 @@
 //! Actors as programs write them, under the attribute: on every kernel, on one shard and on several.
 
+#![allow(clippy::mutable_key_type, reason = "an address hashes and compares by its numbers alone")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::marker::PhantomData;
@@ -133,7 +135,7 @@ struct Log {
 #[wo::actor]
 impl Log {
     fn receive(&mut self, line: u32) {
-        if line % 3 == 0 {
+        if line.is_multiple_of(3) {
             pause(line).unwrap();
         }
         self.lines.push(line);
