@@ -12,7 +12,7 @@ use wo_runtime::shard::Builder;
 enum Count {
     Add(u64),
     Get(Reply<u64>),
-    Sleep(Duration, Reply<bool>),
+    Sleep(Duration, oneshot::Sender<()>, Reply<bool>),
     Hold(oneshot::Sender<()>, oneshot::Receiver<()>),
     Panic,
 }
@@ -31,7 +31,8 @@ impl Actor for Counter {
         match message {
             Count::Add(more) => self.total += more,
             Count::Get(reply) => drop(reply.send(self.total + self.cancels)),
-            Count::Sleep(span, reply) => {
+            Count::Sleep(span, begun, reply) => {
+                let _ = begun.send(());
                 let slept = fiber::sleep(span).await;
                 let _ = reply.send(slept.is_err());
             }
@@ -140,7 +141,10 @@ fn an_asks_deadline_cancels_the_handlers_own_verbs() {
                     let counter = actor::spawn(Counter::default());
                     let start = fiber::now();
                     let asked = counter
-                        .ask_by(|reply| Count::Sleep(Duration::from_secs(100), reply), Duration::from_millis(50))
+                        .ask_by(
+                            |reply| Count::Sleep(Duration::from_secs(100), oneshot::oneshot().0, reply),
+                            Duration::from_millis(50),
+                        )
                         .await;
                     assert_eq!(asked, Err(AskError::Deadline));
                     assert!(fiber::now() - start < Duration::from_secs(50));
@@ -159,10 +163,14 @@ fn a_kill_cancels_what_the_actor_waits_for() {
             .run(|| async {
                 for _ in 0..3 {
                     let counter = actor::spawn(Counter::default());
-                    let asked =
-                        fiber::spawn(move || counter.ask(|reply| Count::Sleep(Duration::from_secs(1000), reply)));
+                    let (begun, has_begun) = oneshot::oneshot();
+                    let asked = fiber::spawn(move || {
+                        counter.ask(|reply| Count::Sleep(Duration::from_secs(1000), begun, reply))
+                    });
                     let ended = fiber::spawn(move || counter.ended());
-                    fiber::sleep(Duration::from_millis(5)).await.unwrap();
+                    has_begun.recv().await.unwrap();
+                    // The one who watches has to be heard before the kill, or it would hear of an end long past.
+                    fiber::yield_now().await.unwrap();
                     assert!(counter.kill());
                     assert_eq!(asked.join().await.unwrap(), Ok(true));
                     assert_eq!(ended.join().await.unwrap().unwrap(), Exit::Killed);

@@ -19,7 +19,7 @@ use crate::error::{IoError, OpKind, Stage, errno};
 use crate::fiber::oneshot::oneshot;
 use crate::fiber::{self, Call, Payload, is_cancelled};
 use crate::plane::Instant;
-use crate::plane::backend::{BackendKind, affinity};
+use crate::plane::backend::{BackendKind, affinity, discard};
 use crate::plane::ops;
 use crate::shard::program::here;
 
@@ -277,7 +277,7 @@ impl BlockingThreads {
 fn run_quietly(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // The panic hook has said it; the payload's destructor may panic again.
-        std::mem::forget(payload);
+        discard(payload);
     }
 }
 
