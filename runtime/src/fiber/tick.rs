@@ -16,7 +16,7 @@ use crate::fiber::local::{Local, local};
 use crate::fiber::spin::Spin;
 use crate::fiber::task;
 use crate::plane::ShardLoop;
-use crate::plane::backend::{Backend, BackendKind};
+use crate::plane::backend::{Backend, BackendKind, discard};
 use crate::plane::current;
 use crate::plane::time::Instant;
 
@@ -275,7 +275,7 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(call))
         .map_err(|payload| {
             task::report("what an op held", &payload);
-            std::mem::forget(payload);
+            discard(payload);
         })
         .ok()
 }
