@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 const CEILING: Duration = Duration::from_micros(20);
 /// A shorter look is none.
 const FLOOR: Duration = Duration::from_micros(1);
-/// What a sleep and a wake cost by themselves: a sleep no longer than this beyond the ceiling was hardly worth it.
-const WAKE_COST: Duration = Duration::from_micros(8);
+/// A sleep no longer than this was a pause between two requests of one peer, not idleness: looking longer brings the
+/// answer sooner, and the next request with it.
+const PAUSE: Duration = Duration::from_micros(150);
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 16;
 
@@ -53,7 +54,7 @@ impl Spin {
 
     /// A sleep of this length followed a look in vain.
     pub(crate) fn slept(&mut self, span: Duration) {
-        if span <= CEILING + WAKE_COST {
+        if span <= PAUSE {
             self.look = (self.look * 2).clamp(FLOOR, CEILING);
         } else {
             self.look /= 2;
