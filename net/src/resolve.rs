@@ -52,7 +52,13 @@ fn unknown(host: &str, port: u16, why: &str) -> IoError {
 fn refused(host: &str, port: u16, error: &std::io::Error) -> IoError {
     match error.raw_os_error() {
         Some(errno) => IoError::new(errno, OpKind::Resolve, Stage::Completion).with_context(format!("{host}:{port}")),
-        None => unknown(host, port, &format!("{error}; check the name, and the host's resolver (/etc/resolv.conf)")),
+        None => unknown(
+            host,
+            port,
+            &format!(
+                "{error}; check the name, the host's resolver (/etc/resolv.conf), and that the process has descriptors left (`ulimit -n`)"
+            ),
+        ),
     }
 }
 

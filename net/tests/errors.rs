@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use common::{on_every_backend, on_the_hosts_backends, tcp_pair};
-use wo_net::{ListenOptions, TcpListener, TcpStream, UdpSocket};
+use wo_net::{ListenOptions, TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
 use wo_runtime::error::{IoError, OpKind, errno};
 use wo_runtime::shard::Builder;
 
@@ -45,6 +45,22 @@ fn in_use() {
         let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
         let one = TcpListener::bind_with("127.0.0.1:0", shared).await?;
         TcpListener::bind_with(one.local_addr(), shared).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_path_too_long_for_a_socket_is_named_once() {
+    on_every_backend(|| async {
+        let path = format!("/tmp/{}", "long".repeat(40));
+        for error in [
+            UnixListener::bind(&path).await.map(drop).unwrap_err(),
+            UnixStream::connect(&path).await.map(drop).unwrap_err(),
+        ] {
+            assert_eq!(error.errno(), errno::ENAMETOOLONG);
+            says(&error, &[&path, "107 bytes"]);
+            assert_eq!(error.to_string().matches(&path).count(), 1, "{error}");
+        }
         Ok(())
     });
 }

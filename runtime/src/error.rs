@@ -64,6 +64,8 @@ pub enum OpKind {
     Allocate,
     /// Change a file's length.
     Truncate,
+    /// Move the position in a file.
+    Seek,
     /// Rename a file.
     Rename,
     /// Remove a file or an empty directory.
@@ -125,6 +127,7 @@ impl OpKind {
             OpKind::Sync => "sync",
             OpKind::Allocate => "allocate",
             OpKind::Truncate => "truncate",
+            OpKind::Seek => "seek",
             OpKind::Rename => "rename",
             OpKind::Unlink => "unlink",
             OpKind::Mkdir => "mkdir",

@@ -103,9 +103,9 @@ fn r13_cq_overflow() {
     });
 }
 
-/// From here on this thread's `io_uring_setup` answers `errno`.
-fn deny_ring(errno: i32) {
-    let denied = libc::SYS_io_uring_setup as u32;
+/// From here on this thread's system call of this number answers `errno`.
+fn deny(call: libc::c_long, errno: i32) {
+    let denied = call as u32;
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut filter = [
         // The number of the call stands first in what a filter sees.
@@ -145,7 +145,7 @@ fn works_on_epoll_and_says_why(errno: i32) {
 
 fn with_ring_denied(errno: i32, remedies: &[&str]) {
     let _watch = Watch::new(format!("a program without a ring, errno {errno}"));
-    deny_ring(errno);
+    deny(libc::SYS_io_uring_setup, errno);
     Builder::new().io(Selection::Auto).run(|| works_on_epoll_and_says_why(errno)).expect("auto falls back");
     match Builder::new().io(Selection::Uring).run(echo_across) {
         Err(RunError::Setup(refusal)) => {
@@ -183,6 +183,23 @@ fn r14_ring_denied() {
         command.env("WO_TEST_ERRNO", errno.to_string()).env_remove("WO_IO");
         child::expect_success(command.output().expect("the test binary starts"));
     }
+}
+
+/// The same of the descriptor that wakes a loop: both real backends need one.
+#[test]
+fn r14_a_denied_eventfd_names_its_remedy() {
+    child::run(test_path!(), || {
+        deny(libc::SYS_eventfd2, libc::EPERM);
+        for io in [Selection::Uring, Selection::Epoll] {
+            match Builder::new().io(io).run(echo_across) {
+                Err(RunError::Setup(refusal)) => {
+                    let text = refusal.to_string();
+                    assert!(text.contains("seccomp") && !text.contains("ulimit"), "{io:?}: {text}");
+                }
+                other => panic!("there is no loop without a waker: {other:?}"),
+            }
+        }
+    });
 }
 
 /// No memory may be locked beyond 64 KiB, and no privilege lifts that.

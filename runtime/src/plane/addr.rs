@@ -52,8 +52,7 @@ impl SocketAddress {
         let unix = |path: &Path| {
             SockAddr::unix(path).map_err(|_| {
                 IoError::new(errno::ENAMETOOLONG, op, Stage::Submit).with_context(format!(
-                    "{}: a Unix socket's path has at most 107 bytes and no zero byte; use a shorter one",
-                    path.display()
+                    "{self}: a Unix socket's path has at most 107 bytes and no zero byte; use a shorter one"
                 ))
             })
         };

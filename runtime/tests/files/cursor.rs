@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::SeekFrom;
 use std::rc::Rc;
 
-use wo_runtime::error::errno;
+use wo_runtime::error::{OpKind, errno};
 use wo_runtime::fiber;
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
@@ -89,7 +89,7 @@ fn positions_are_refused_that_no_file_has() {
         file.seek(SeekFrom::Start(3)).await?;
         for to in [SeekFrom::Current(-4), SeekFrom::End(-6), SeekFrom::Start(1 << 63), SeekFrom::Current(i64::MAX)] {
             let error = file.seek(to).await.unwrap_err();
-            assert_eq!(error.errno(), errno::EINVAL, "{to:?}: {error}");
+            assert_eq!((error.op(), error.errno()), (OpKind::Seek, errno::EINVAL), "{to:?}: {error}");
         }
         assert_eq!(file.read_to_end().await?, b"45");
         assert_eq!(file.seek(SeekFrom::End(10)).await?, 15);

@@ -35,6 +35,15 @@ fn directories_are_listed_by_name() {
 }
 
 #[test]
+fn an_empty_path_can_be_seen_in_the_message() {
+    on_every_kernel(|_scratch| async move {
+        refused(File::open("").await.map(drop), OpKind::Open, errno::ENOENT, "\"\"");
+        refused(fs::remove_file("").await, OpKind::Unlink, errno::ENOENT, "\"\"");
+        Ok(())
+    });
+}
+
+#[test]
 fn names_are_bytes() {
     on_every_kernel(|scratch| async move {
         let name = OsStr::from_bytes(b"not \xff text");

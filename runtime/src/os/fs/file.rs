@@ -107,7 +107,7 @@ impl File {
     pub fn seek(&self, to: SeekFrom) -> Call<impl Future<Output = IoResult<u64>>> {
         Call::new(async move {
             let refuse = |errno, why: &'static str| {
-                self.explain(IoError::new(errno, OpKind::None, Stage::Submit).with_context(why))
+                self.explain(IoError::new(errno, OpKind::Seek, Stage::Submit).with_context(why))
             };
             if self.way().map_err(|error| self.explain(error))? == Way::Stream {
                 return Err(refuse(errno::ESPIPE, "a stream has no position to move"));

@@ -45,6 +45,16 @@ impl Path {
     }
 }
 
+/// The path as a message names it: an empty one, which could not be seen, as `""`.
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_empty() {
+            true => f.write_str("\"\""),
+            false => self.to_path_buf().display().fmt(f),
+        }
+    }
+}
+
 /// Several buffers for one vectored op.
 pub struct IoVecs(pub(crate) Box<[libc::iovec]>);
 

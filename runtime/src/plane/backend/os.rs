@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, Socket, TcpKeepalive, Type};
 
-use crate::error::{IoError, IoResult, OpKind, Stage};
+use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::caps::KernelVersion;
 use crate::plane::backend::operand::{FileKind, FileStat};
@@ -36,7 +36,17 @@ pub(crate) fn event() -> IoResult<RawDescriptor> {
     // SAFETY: the call takes no pointers.
     let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if raw < 0 {
-        return Err(last(OpKind::Setup, Stage::Setup).with_context("eventfd for the loop's waker; raise `ulimit -n`"));
+        let error = last(OpKind::Setup, Stage::Setup);
+        let remedy = match error.errno() {
+            errno::EMFILE => ": the process has too many files open; raise `ulimit -n`",
+            errno::ENFILE => ": the system has too many files open; raise fs.file-max",
+            errno::ENOMEM => ": the kernel has no memory for it",
+            errno::EPERM | errno::EACCES | errno::ENOSYS => {
+                ": a seccomp filter refuses it; allow eventfd2 in the filter"
+            }
+            _ => "",
+        };
+        return Err(error.with_context(format!("eventfd for the loop's waker{remedy}")));
     }
     Ok(raw)
 }
@@ -107,7 +117,7 @@ pub(crate) fn socket(domain: socket2::Domain, kind: SocketKind, nonblocking: boo
     let ty = if nonblocking { socket_type(kind).nonblocking() } else { socket_type(kind) };
     Socket::new(domain, ty, None).map(|socket| Fd::system(socket.into_raw_fd())).map_err(|error| {
         let error = convert(error, OpKind::Socket);
-        let remedy = if error.errno() == crate::error::errno::EMFILE { "; raise `ulimit -n`" } else { "" };
+        let remedy = if error.errno() == errno::EMFILE { "; raise `ulimit -n`" } else { "" };
         error.with_context(format!("{kind:?} {domain:?}{remedy}"))
     })
 }

@@ -153,7 +153,7 @@ pub(crate) fn operand<T>(operand: &mut Box<T>) -> NonNull<T> {
 
 /// The error of an op on a path, which names it.
 pub(crate) fn refused(res: i32, kind: OpKind, path: &Path) -> IoError {
-    IoError::from_result(res, kind).with_context(path.to_path_buf().display().to_string())
+    IoError::from_result(res, kind).with_context(path.to_string())
 }
 
 /// The most bytes one transfer carries: Linux's own limit for a single read or write.
