@@ -247,7 +247,10 @@ impl Builder {
         let stop = Arc::new(StopRequest::default());
         let setup = Setup {
             io: self.io,
-            config: LoopConfig { backend: self.backend, op_slots_max: self.op_slots_max },
+            config: LoopConfig {
+                backend: BackendConfig { loops: shards as u32, ..self.backend },
+                op_slots_max: self.op_slots_max,
+            },
             reductions: self.reductions,
             grace: self.grace,
             stop: Arc::clone(&stop),

@@ -72,6 +72,10 @@ pub struct BackendConfig {
     pub submission_entries: u32,
     /// Entries of the completion queue; 0 lets the backend choose. Overflow loses nothing.
     pub completion_entries: u32,
+    /// How many loops are set up beside each other with this configuration. Rings are memory that a user may lock
+    /// only so much of (`ulimit -l`), so each starts no larger than its part of that. A program's builder puts the
+    /// number of its shards here.
+    pub loops: u32,
     /// How completions are delivered.
     pub mode: Mode,
     /// What to do when that is not to be had.
@@ -87,6 +91,7 @@ impl Default for BackendConfig {
         BackendConfig {
             submission_entries: 256,
             completion_entries: 0,
+            loops: 1,
             mode: Mode::Exclusive,
             mode_policy: ModePolicy::BestAvailable,
             seed: 0,

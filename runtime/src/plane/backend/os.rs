@@ -51,6 +51,19 @@ pub(crate) fn event() -> IoResult<RawDescriptor> {
     Ok(raw)
 }
 
+/// The bytes this process may lock, or `None` for any number.
+pub(crate) fn lockable_bytes() -> Option<u64> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the limit is writable, and read only when the call has filled it.
+    let limit = unsafe {
+        if libc::getrlimit(libc::RLIMIT_MEMLOCK, limit.as_mut_ptr()) != 0 {
+            return None;
+        }
+        limit.assume_init()
+    };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// Rings an event descriptor. Async-signal-safe, and leaves `errno` as it was.
 pub(crate) fn ring(event: RawDescriptor) {
     let one = 1u64.to_ne_bytes();

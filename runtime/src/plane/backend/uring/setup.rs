@@ -1,7 +1,8 @@
 //! The set-up ladder: how a ring comes to be, or why there is none.
 //!
-//! From the top: the wanted mode with the wanted size; on `ENOMEM` half the size, down to [`ENTRIES_MIN`]; on `EINVAL`
-//! the next mode, where the policy allows it. Any other refusal would be the same on every rung and ends the climb.
+//! From the top: the wanted mode with the wanted size, or with the largest that leaves the loops beside it as much of the
+//! memory that may be locked; on `ENOMEM` half the size, down to [`ENTRIES_MIN`]; on `EINVAL` the next mode, where the
+//! policy allows it. Any other refusal would be the same on every rung and ends the climb.
 //! Every refused rung is kept with its answer, and the last refusal names its likely cause and the remedy.
 
 use io_uring::IoUring;
@@ -9,6 +10,7 @@ use io_uring::IoUring;
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::caps::{Feature, Mode, ModePolicy, SetupStep};
 use crate::plane::backend::config::{BackendConfig, Shim};
+use crate::plane::backend::os;
 
 /// The smallest submission queue worth having.
 const ENTRIES_MIN: u32 = 8;
@@ -42,7 +44,25 @@ impl Rung {
             0 => submissions * COMPLETIONS_PER_SUBMISSION,
             asked => asked.max(submissions),
         };
-        Rung { mode: config.mode, submissions, completions }
+        let mut rung = Rung { mode: config.mode, submissions, completions };
+        let share = os::lockable_bytes().map(|bytes| bytes / u64::from(config.loops.max(1)));
+        while share.is_some_and(|share| rung.bytes() > share)
+            && let Some(smaller) = rung.smaller()
+        {
+            rung = smaller;
+        }
+        rung
+    }
+
+    /// The memory the kernel locks for it: the submission entries, and the completion entries behind their header, in
+    /// whole pages.
+    fn bytes(self) -> u64 {
+        const PAGE: u64 = 4096;
+        const HEADER: u64 = 64 + 4 * 64;
+        let entries = |count: u32| u64::from(count.next_power_of_two());
+        let submissions = entries(self.submissions) * 64;
+        let completions = HEADER + entries(self.completions) * 16 + entries(self.submissions) * 4;
+        submissions.next_multiple_of(PAGE) + completions.next_multiple_of(PAGE)
     }
 
     /// The same with half the memory, unless that is too little to work with.
