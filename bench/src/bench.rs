@@ -8,8 +8,9 @@ use crate::failure::Failure;
 use crate::rounds::{Lane, Outcome, Plan, alternate};
 use crate::stats::Sample;
 use crate::subject::Subject;
+use crate::walk::Tree;
 use crate::worker::{Post, Worker};
-use crate::{echo, memory, nop, spawn, switch, timers};
+use crate::{echo, memory, nop, spawn, switch, timers, walk};
 
 /// One of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -26,6 +27,8 @@ pub enum Bench {
     Timers,
     /// What a waiting task costs.
     Memory,
+    /// Counting what is under a directory, on two threads.
+    Walk,
 }
 
 impl fmt::Display for Bench {
@@ -37,6 +40,7 @@ impl fmt::Display for Bench {
             Bench::Nop => "nop",
             Bench::Timers => "timers",
             Bench::Memory => "memory",
+            Bench::Walk => "walk",
         })
     }
 }
@@ -60,6 +64,7 @@ impl Bench {
             Bench::Nop => nop::CASES,
             Bench::Timers => timers::CASES,
             Bench::Memory => memory::CASES,
+            Bench::Walk => walk::CASES,
         }
     }
 
@@ -74,7 +79,7 @@ impl Bench {
     /// The length of a round when none is given.
     pub fn budget(self) -> Duration {
         match self {
-            Bench::Echo => Duration::from_millis(250),
+            Bench::Echo | Bench::Walk => Duration::from_millis(250),
             _ => Duration::from_millis(100),
         }
     }
@@ -84,6 +89,7 @@ impl Bench {
         match self {
             Bench::Echo => case.parse::<echo::Case>().map(drop),
             Bench::Memory => memory::check(case),
+            Bench::Walk => walk::check(case),
             _ => positive(case).map(drop),
         }
     }
@@ -98,17 +104,30 @@ impl Bench {
     }
 
     /// Runs one case over those of `subjects` that take part in it.
-    pub fn run(self, case: &str, subjects: &[&'static dyn Subject], plan: Plan, cores: Cores) -> Vec<Outcome> {
+    pub fn run(
+        self,
+        case: &str,
+        subjects: &[&'static dyn Subject],
+        plan: Plan,
+        cores: Cores,
+    ) -> Result<Vec<Outcome>, Failure> {
+        let tree = if self == Bench::Walk { Some(Tree::grow(case)?) } else { None };
         let starters = subjects
             .iter()
             .filter(|subject| self.is_offered(**subject, case))
             .map(|subject| {
-                let post = Post { bench: self, subject: subject.name(), case: case.to_owned(), core: cores.subject };
+                let post = Post {
+                    bench: self,
+                    subject: subject.name(),
+                    case: case.to_owned(),
+                    core: cores.subject,
+                    variable: tree.as_ref().map(Tree::variable),
+                };
                 let start: Box<dyn FnOnce() -> Result<Box<dyn Lane>, Failure>> = Box::new(move || post.lane(cores));
                 (subject.name(), start)
             })
             .collect();
-        alternate(starters, plan)
+        Ok(alternate(starters, plan))
     }
 }
 

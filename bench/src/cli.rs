@@ -23,6 +23,9 @@ How to read the figures:
   timers  n sleeping tasks: nanoseconds each to create and to cancel, bytes each by what the allocator was asked for.
   memory  bytes per waiting task by what the allocator was asked for, and by what the process grew (resident).
 
+  walk    nanoseconds per entry of a directory tree, wide, deep, balanced or dense, read by two threads. The trees are
+          grown where TMPDIR says. plain is one thread's recursion.
+
   uring and epoll are bare loops without a runtime, bare is an executor without anything else: floors, not rivals.
   Other runtimes are in builds with `--features peers`. Use a release build and an idle machine.";
 
@@ -50,6 +53,8 @@ pub enum Command {
     Timers(Options),
     /// Bytes and time per waiting task
     Memory(Options),
+    /// Count what is under a directory, on two threads
+    Walk(Options),
     /// List the subjects of this build and what they take part in
     Subjects,
     /// One subject in a process of its own; started by the other subcommands
@@ -73,7 +78,7 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: Option<u32>,
 
-    /// Length of a round [default: 0.25 of echo, else 0.1; timers and memory take what they need]
+    /// Length of a round [default: 0.25 of echo and walk, else 0.1; timers and memory take what they need]
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
 

@@ -1,8 +1,8 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory` measures every subject of the build in alternating rounds on one
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk` measures every subject of the build in alternating rounds on one
 //! machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file per runtime,
-//! `echo.rs` to `memory.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs` takes turns,
+//! `echo.rs` to `walk.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs` takes turns,
 //! `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
 
 mod alloc;
@@ -24,6 +24,7 @@ mod subject;
 mod switch;
 mod sys;
 mod timers;
+mod walk;
 mod worker;
 
 use std::io::Write;
@@ -61,6 +62,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Nop(options) => (Bench::Nop, options),
         Command::Timers(options) => (Bench::Timers, options),
         Command::Memory(options) => (Bench::Memory, options),
+        Command::Walk(options) => (Bench::Walk, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {
             let subject = subject::named(&worker.subject)?;
@@ -94,7 +96,7 @@ fn campaign(bench: Bench, options: &Options) -> Result<bool, Failure> {
         if options.json { report.write_json(out) } else { report.write_table(out) }.tried("write the figures")
     };
     for case in &cases {
-        let outcomes = bench.run(case, &subjects, plan, cores);
+        let outcomes = bench.run(case, &subjects, plan, cores)?;
         for outcome in &outcomes {
             if let Err(failure) = &outcome.result {
                 all_went_well = false;

@@ -7,6 +7,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -34,8 +35,10 @@ pub struct Post {
     pub subject: &'static str,
     /// The case.
     pub case: String,
-    /// The processor to stay on.
+    /// The processor to stay on, if it uses one alone.
     pub core: usize,
+    /// A variable of the environment it is to find, and its value.
+    pub variable: Option<(&'static str, PathBuf)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -102,6 +105,7 @@ impl Worker {
         let mut child = Command::new(program)
             .args([SUBCOMMAND, &post.bench.to_string(), post.subject, &post.case])
             .arg(post.core.to_string())
+            .envs(post.variable.clone())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -170,7 +174,9 @@ fn try_work(subject: &'static dyn Subject, bench: Bench, case: &str, core: usize
         return serve(|address| tell(&Answer::Listening(address)));
     }
     let round = subject.round(bench).ok_or_else(missing)?;
-    sys::pin(core)?;
+    if bench != Bench::Walk {
+        sys::pin(core)?;
+    }
     tell(&Answer::Ready)?;
     for order in std::io::stdin().lines() {
         let order = order.tried("read the next order")?;

@@ -75,6 +75,14 @@ fn the_bare_executor_takes_part_in_spawn_switch_and_memory() {
 }
 
 #[test]
+fn a_tree_is_grown_and_walked() {
+    let figures = figures("walk --subjects wo,plain --cases deep");
+    for subject in ["wo", "plain"] {
+        assert_eq!(metrics(&figures, subject), ["entry"]);
+    }
+}
+
+#[test]
 fn a_bare_ring_answers_nops() {
     if !io_uring_is_refused() {
         assert_eq!(metrics(&figures("nop --subjects uring"), "uring"), ["nop", "nops", "nop", "nops"]);
@@ -85,6 +93,7 @@ fn a_bare_ring_answers_nops() {
 fn what_cannot_be_done_is_said_before_anything_runs() {
     assert!(complaint("spawn --subjects nobody").contains("this build has"));
     assert!(complaint("echo --cases 50by64").contains("connections x bytes"));
+    assert!(complaint("walk --cases round").contains("wide, deep, balanced, dense"));
     assert!(complaint("timers --subjects bare").contains("bare does not offer it"));
     assert!(complaint("spawn --subjects bare --against uring").contains("not among the subjects"));
 }

@@ -12,6 +12,7 @@ use crate::stats::Sample;
 
 mod bare;
 mod epoll;
+mod plain;
 mod uring;
 mod wo;
 mod wo_loop;
@@ -22,6 +23,8 @@ mod compio;
 mod glommio;
 #[cfg(feature = "peers")]
 mod monoio;
+#[cfg(feature = "peers")]
+mod rayon;
 #[cfg(feature = "peers")]
 mod smol;
 #[cfg(feature = "peers")]
@@ -62,9 +65,12 @@ pub fn all() -> Vec<&'static dyn Subject> {
         &compio::Compio,
         #[cfg(feature = "peers")]
         &smol::Smol,
+        #[cfg(feature = "peers")]
+        &rayon::Rayon,
         &uring::Uring,
         &epoll::Epoll,
         &bare::Bare,
+        &plain::Plain,
     ]
 }
 
@@ -99,6 +105,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let Err(error) = named("toki") else { panic!("there is no such subject") };
-        assert!(error.to_string().contains("uring, epoll, bare"), "{error}");
+        assert!(error.to_string().contains("uring, epoll, bare, plain"), "{error}");
     }
 }

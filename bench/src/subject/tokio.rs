@@ -121,7 +121,7 @@ impl Subject for Tokio {
             Bench::Switch => Some(switch::round::<Tokio>),
             Bench::Timers => Some(timers::round::<Tokio>),
             Bench::Memory => Some(memory::round::<Tokio>),
-            Bench::Echo | Bench::Nop => None,
+            Bench::Echo | Bench::Nop | Bench::Walk => None,
         }
     }
 }

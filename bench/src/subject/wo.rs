@@ -4,10 +4,12 @@
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
 use wo::net::{TcpListener, TcpStream};
+use wo::pool::{Pool, Worker};
 use wo_runtime::fiber::{self, JoinHandle};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::plane::ops;
@@ -17,6 +19,7 @@ use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
+use crate::walk::{self, Totals, Walker};
 use crate::{memory, nop, spawn, switch, timers};
 
 use super::{Round, Subject};
@@ -123,13 +126,23 @@ impl Nops for Wo {
     }
 }
 
+fn count<'env>(worker: &Worker<'env>, directory: PathBuf, totals: &'env Totals) {
+    walk::visit(&directory, totals, |found| worker.spawn(move |worker| count(worker, found, totals)));
+}
+
+impl Walker for Wo {
+    fn walk(root: PathBuf, totals: &Totals) {
+        Pool::new(walk::THREADS).run(|worker| count(worker, root, totals));
+    }
+}
+
 impl Subject for Wo {
     fn name(&self) -> &'static str {
         "wo"
     }
 
     fn about(&self) -> &'static str {
-        "wo, fibers on one shard over io_uring"
+        "wo, fibers on one shard over io_uring; the pool for batch work"
     }
 
     fn echo(&self) -> Option<Serve> {
@@ -143,6 +156,7 @@ impl Subject for Wo {
             Bench::Nop => Some(nop::round::<Wo>),
             Bench::Timers => Some(timers::round::<Wo>),
             Bench::Memory => Some(memory::round::<Wo>),
+            Bench::Walk => Some(walk::round::<Wo>),
             Bench::Echo => None,
         }
     }
