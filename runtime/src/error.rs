@@ -24,6 +24,8 @@ pub enum OpKind {
     Read,
     /// Write to a file or a pipe.
     Write,
+    /// Lock a file.
+    Lock,
     /// Read into several buffers.
     ReadVectored,
     /// Write from several buffers.
@@ -107,6 +109,7 @@ impl OpKind {
             OpKind::Nop => "nop",
             OpKind::Read => "read",
             OpKind::Write => "write",
+            OpKind::Lock => "lock",
             OpKind::ReadVectored => "readv",
             OpKind::WriteVectored => "writev",
             OpKind::Recv => "recv",

@@ -127,6 +127,10 @@ impl<B: Backend> Backend for Repeating<B> {
         self.inner.has_positions(fd)
     }
 
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
+        self.inner.try_lock(fd)
+    }
+
     fn pipe(&mut self) -> IoResult<(Fd, Fd)> {
         self.inner.pipe()
     }

@@ -93,6 +93,9 @@ pub enum RawOp {
     Read { fd: RawDescriptor, buf: RawSlice, offset: u64 },
     /// Writes at `offset`, or at the descriptor's position with [`NO_OFFSET`].
     Write { fd: RawDescriptor, buf: RawSlice, offset: u64 },
+    /// Writes at `offset`, and completes only once what was written, and the metadata to read it back, is on the disk.
+    /// A count that is short covers that much; an error may be the write's or the sync's.
+    WriteDurable { fd: RawDescriptor, buf: RawSlice, offset: u64 },
     /// Reads into several buffers.
     ReadVectored { fd: RawDescriptor, bufs: NonNull<IoVecs>, offset: u64 },
     /// Writes from several buffers.
@@ -147,7 +150,7 @@ impl RawOp {
         match self {
             RawOp::Nop => OpKind::Nop,
             RawOp::Read { .. } => OpKind::Read,
-            RawOp::Write { .. } => OpKind::Write,
+            RawOp::Write { .. } | RawOp::WriteDurable { .. } => OpKind::Write,
             RawOp::ReadVectored { .. } => OpKind::ReadVectored,
             RawOp::WriteVectored { .. } => OpKind::WriteVectored,
             RawOp::Recv { .. } => OpKind::Recv,

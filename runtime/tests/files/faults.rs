@@ -201,3 +201,17 @@ fn a_file_opened_for_nobody_is_closed() {
         Ok(())
     });
 }
+
+#[test]
+fn durable_write_meets_what_was_ordered_for_writes_and_for_syncs() {
+    in_a_world(|control| async move {
+        let file = both("/tmp/file").await?;
+        control.short_next(OpKind::Write, 3);
+        assert_eq!(file.write_durable_at("abcdef", 0).await.0?, 3);
+        control.fail_next(OpKind::Sync, errno::EIO);
+        assert_eq!(file.write_durable_at("xyz", 0).await.0.unwrap_err().errno(), errno::EIO);
+        assert_eq!(file.write_durable_at("def", 3).await.0?, 3);
+        assert_eq!(fs::read("/tmp/file").await?, b"abcdef");
+        Ok(())
+    });
+}

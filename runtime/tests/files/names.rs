@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use wo_runtime::error::{IoResult, OpKind, errno};
-use wo_runtime::os::fs::{self, File, FileKind};
+use wo_runtime::os::fs::{self, File, FileKind, OpenOptions};
 
 use super::rig::{on_every_kernel, on_real_kernels};
 
@@ -208,6 +208,28 @@ fn a_name_that_is_too_long_is_refused_by_name() {
         let error = File::create(&long).await.unwrap_err();
         assert_eq!(error.errno(), errno::ENAMETOOLONG);
         assert_eq!(error.context(), format!("{}: a name has 255 bytes at most, a path 4095", long.display()));
+        Ok(())
+    });
+}
+
+#[test]
+fn lock_is_the_openings_and_ends_with_it() {
+    on_every_kernel(|scratch| async move {
+        let open = || OpenOptions::new().read(true).directory(true).open(scratch.dir());
+        let (first, second) = (open().await?, open().await?);
+        assert!(first.try_lock()?);
+        assert!(first.try_lock()?, "asked again, it is still ours");
+        assert!(!second.try_lock()?, "another opening in this process is refused as well");
+        assert_eq!(second.lock_holder().await, Some(std::process::id()));
+        let clone = first.clone();
+        first.close().await?;
+        assert!(!second.try_lock()?, "a clone holds it");
+        clone.close().await?;
+        assert!(second.try_lock()?);
+
+        fs::write(scratch.join("file"), "").await?;
+        let refused = OpenOptions::new().read(true).directory(true).open(scratch.join("file")).await.unwrap_err();
+        assert_eq!(refused.errno(), errno::ENOTDIR);
         Ok(())
     });
 }

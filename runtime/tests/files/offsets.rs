@@ -230,3 +230,21 @@ fn r6_buffer_outlives_the_kernels_use_of_it() {
         Ok(())
     });
 }
+
+#[test]
+fn durable_write_lands_at_its_offset_and_answers_its_count() {
+    on_every_kernel(|scratch| async move {
+        let file = OpenOptions::new().read(true).write(true).create(true).open(scratch.join("file")).await?;
+        let (count, buf) = file.write_durable_at(b"second".to_vec(), 5).await;
+        assert_eq!((count?, buf), (6, b"second".to_vec()));
+        assert_eq!(file.write_durable_at("first", 0).await.0?, 5);
+        assert_eq!(fs::read(scratch.join("file")).await?, b"firstsecond");
+
+        let reading = File::open(scratch.join("file")).await?;
+        let refused = reading.write_durable_at("no", 0).await.0.unwrap_err();
+        assert_eq!(refused.errno(), errno::EBADF);
+        assert!(refused.to_string().contains(&scratch.name("file")), "{refused}");
+        assert_eq!(file.write_durable_at("no", u64::MAX).await.0.unwrap_err().errno(), errno::EINVAL);
+        Ok(())
+    });
+}

@@ -92,6 +92,13 @@ impl OpenOptions {
         self
     }
 
+    /// Open only a directory; refuse anything else with `ENOTDIR`. A directory is opened for reading: to sync the names
+    /// in it, or to lock it.
+    pub fn directory(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.directory = on;
+        self
+    }
+
     /// Opens `path`. The descriptor is close-on-exec.
     ///
     /// Opening a FIFO waits for its other end.

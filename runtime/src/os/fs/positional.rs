@@ -76,6 +76,38 @@ impl File {
         })
     }
 
+    /// Writes at `offset`, and answers only once what was written is on the disk, with the metadata needed to read it
+    /// back: a [`write_at`](File::write_at) and a [`sync_data`](File::sync_data) of those bytes in one call.
+    ///
+    /// A short count covers that much and no more. Dropped half-way, none, some or all of the bytes have been written,
+    /// and nobody is told whether they are on the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](File::write_at) and [`sync_data`](File::sync_data), and nothing tells which of the two it was:
+    /// after any error the bytes may be on the disk or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let file = wo_runtime::os::fs::File::create("/tmp/ledger").await?;
+    /// let (count, _) = file.write_durable_at(b"paid 5\n".to_vec(), 0).await;
+    /// assert_eq!(count?, 7);
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn write_durable_at<B: IoBuf>(&self, buf: B, offset: u64) -> Call<impl Future<Output = BufResult<usize, B>>> {
+        Call::new(async move {
+            if let Err(error) = self.check_offset(offset, OpKind::Write) {
+                return (Err(self.explain(error)), buf);
+            }
+            let (result, buf) = verb(Write::at(self.fd(), buf, offset).durable()).await;
+            (result.map_err(|error| self.explain(error)), buf)
+        })
+    }
+
     /// Writes all the bytes at `offset`. A short write continues where it ended.
     ///
     /// # Errors

@@ -182,6 +182,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.has_positions(fd))
     }
 
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
+        each!(self, backend => backend.try_lock(fd))
+    }
+
     fn close(self) {
         each!(self, backend => backend.close());
     }

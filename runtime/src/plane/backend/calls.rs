@@ -75,6 +75,14 @@ pub(super) unsafe fn perform(op: &RawOp, cancelled: &AtomicBool) -> i32 {
                     Ok(Some(at)) => waiting(&mut || libc::pwrite(fd, ptr, len, at)),
                 }
             }
+            RawOp::WriteDurable { fd, buf, offset } => {
+                let vec = libc::iovec { iov_base: buf.ptr.cast(), iov_len: buf.len as usize };
+                match position(offset) {
+                    Ok(Some(at)) => waiting(&mut || libc::pwritev2(fd, &vec, 1, at, libc::RWF_DSYNC)),
+                    Ok(None) => -errno::EINVAL,
+                    Err(refusal) => refusal,
+                }
+            }
             RawOp::ReadVectored { fd, bufs, offset } => {
                 let (vecs, count) = vectors(&bufs.as_ref().0);
                 match position(offset) {

@@ -180,6 +180,10 @@ pub trait Backend: fmt::Debug + Sized + 'static {
     /// may; a pipe, a socket, a terminal gives and takes what comes next. Never waits.
     fn has_positions(&mut self, fd: &Fd) -> IoResult<bool>;
 
+    /// Locks what a descriptor has open, exclusively; false when another opening of it has the lock. The lock ends with
+    /// the descriptor. Never waits.
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool>;
+
     /// Ends the backend. Ops still in flight may never complete; the caller has drained them, or leaks what they
     /// point at.
     fn close(self);

@@ -247,6 +247,16 @@ pub(crate) fn has_positions(fd: &Fd) -> IoResult<bool> {
     Ok(may && unsafe { libc::lseek(fd.raw(), 0, libc::SEEK_CUR) } >= 0)
 }
 
+/// Locks what a descriptor has open, unless another opening has the lock. Never waits.
+pub(crate) fn try_lock(fd: &Fd) -> IoResult<bool> {
+    // SAFETY: the call takes no pointers, and the descriptor is borrowed.
+    if unsafe { libc::flock(fd.raw(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let refusal = last(OpKind::Lock, Stage::Completion);
+    if refusal.errno() == libc::EWOULDBLOCK { Ok(false) } else { Err(refusal) }
+}
+
 /// Sends what can be sent at once: a count or `-errno`; none when nothing can.
 ///
 /// # Safety

@@ -17,12 +17,18 @@ pub struct Write<B> {
     fd: Fd,
     buf: B,
     offset: u64,
+    durable: bool,
 }
 
 impl<B: IoBuf> Write<B> {
     /// A write at `offset` bytes from the beginning; at the end of a file that was opened for appending.
     pub fn at(fd: &Fd, buf: B, offset: u64) -> Write<B> {
-        Write { fd: fd.clone(), buf, offset }
+        Write { fd: fd.clone(), buf, offset, durable: false }
+    }
+
+    /// The same write, which ends only once what it wrote is on the disk. At an offset only.
+    pub fn durable(self) -> Write<B> {
+        Write { durable: true, ..self }
     }
 
     /// A write where the descriptor stands: a pipe's other end, a terminal, the end of a file opened for appending.
@@ -36,7 +42,8 @@ unsafe impl<B: IoBuf> Op for Write<B> {
     type Output = BufResult<usize, B>;
 
     fn lower(&mut self) -> RawOp {
-        RawOp::Write { fd: self.fd.raw(), buf: source(&self.buf), offset: self.offset }
+        let (fd, buf, offset) = (self.fd.raw(), source(&self.buf), self.offset);
+        if self.durable { RawOp::WriteDurable { fd, buf, offset } } else { RawOp::Write { fd, buf, offset } }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, B> {

@@ -351,7 +351,9 @@ impl Backend for PollBackend {
                     None => self.pool.submit(token, unsafe { job_for(op) }),
                 }
             }
-            RawOp::Open { .. }
+            // A disk is never waited for here.
+            RawOp::WriteDurable { .. }
+            | RawOp::Open { .. }
             | RawOp::StatFd { .. }
             | RawOp::StatPath { .. }
             | RawOp::Sync { .. }
@@ -532,6 +534,10 @@ impl Backend for PollBackend {
 
     fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {
         os::has_positions(fd)
+    }
+
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
+        os::try_lock(fd)
     }
 
     fn close(self) {}

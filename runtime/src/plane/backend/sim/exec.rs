@@ -26,6 +26,7 @@ pub(super) fn side_of(op: &RawOp) -> Option<(RawDescriptor, Side)> {
         | RawOp::RecvFrom { fd, .. }
         | RawOp::Accept { fd, .. } => Some((fd, Side::In)),
         RawOp::Write { fd, .. }
+        | RawOp::WriteDurable { fd, .. }
         | RawOp::WriteVectored { fd, .. }
         | RawOp::Send { fd, .. }
         | RawOp::SendTo { fd, .. }
@@ -59,6 +60,10 @@ impl State {
         match *op.operand.op() {
             RawOp::Read { offset, .. } | RawOp::ReadVectored { offset, .. } => self.read(object, op, offset),
             RawOp::Write { offset, .. } | RawOp::WriteVectored { offset, .. } => self.write(object, op, offset),
+            RawOp::WriteDurable { offset, .. } => match self.body(object)? {
+                Body::File(_) => self.write_file(object, op, offset),
+                _ => Err(libc::ESPIPE),
+            },
             RawOp::Recv { .. } => self.recv(object, op),
             RawOp::RecvFrom { .. } => {
                 op.operand.received(None, false);

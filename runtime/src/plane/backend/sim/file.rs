@@ -111,6 +111,20 @@ impl State {
         self.fs.allocate(inode, offset, len, keep_size, now)
     }
 
+    /// Locks the file, unless another opening of it has the lock.
+    pub(super) fn try_lock(&mut self, object: ObjectId) -> Result<bool, Errno> {
+        let inode = self.file_mut(object)?.inode;
+        Ok(*self.locks.entry(inode).or_insert(object) == object)
+    }
+
+    /// An opening ends, and with it the lock it may have had.
+    pub(super) fn end_file(&mut self, object: ObjectId, file: &OpenFile) {
+        if self.locks.get(&file.inode) == Some(&object) {
+            self.locks.remove(&file.inode);
+        }
+        self.fs.close(file.inode);
+    }
+
     /// Everything written is on the simulated disk at once; what a sync adds is the wait, and what was told to fail.
     pub(super) fn sync(&mut self, object: ObjectId) -> Result<(), Errno> {
         let inode = self.file_mut(object)?.inode;

@@ -36,7 +36,11 @@ impl Operand {
     /// The op's buffers, in order.
     fn slices(&self) -> Vec<RawSlice> {
         match self.0 {
-            RawOp::Read { buf, .. } | RawOp::Write { buf, .. } | RawOp::Recv { buf, .. } | RawOp::Send { buf, .. } => {
+            RawOp::Read { buf, .. }
+            | RawOp::Write { buf, .. }
+            | RawOp::WriteDurable { buf, .. }
+            | RawOp::Recv { buf, .. }
+            | RawOp::Send { buf, .. } => {
                 vec![buf]
             }
             RawOp::ReadVectored { bufs, .. } | RawOp::WriteVectored { bufs, .. } => {

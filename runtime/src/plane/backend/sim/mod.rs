@@ -414,6 +414,10 @@ impl Backend for SimBackend {
         self.call(fd, OpKind::Stat, String::new, |state, object| state.has_positions(object))
     }
 
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
+        self.call(fd, OpKind::Lock, String::new, |state, object| state.try_lock(object))
+    }
+
     fn close(self) {}
 }
 

@@ -54,6 +54,11 @@ impl InFlight {
         self.operand.len().min(self.limit)
     }
 
+    /// A write that is a sync as well.
+    fn is_durable(&self) -> bool {
+        matches!(self.operand.op(), RawOp::WriteDurable { .. })
+    }
+
     fn is_multishot(&self) -> bool {
         matches!(self.operand.op(), RawOp::Accept { multishot: true, .. })
     }
@@ -63,6 +68,7 @@ impl InFlight {
         match self.operand.op() {
             RawOp::Read { offset, .. }
             | RawOp::Write { offset, .. }
+            | RawOp::WriteDurable { offset, .. }
             | RawOp::ReadVectored { offset, .. }
             | RawOp::WriteVectored { offset, .. }
                 if *offset != NO_OFFSET =>
@@ -78,7 +84,12 @@ impl InFlight {
 impl State {
     /// Starts an op, unless the fault controls have another answer.
     pub(super) fn issue(&mut self, mut op: InFlight) {
-        match self.controls.rule_for(op.kind()) {
+        // A durable write meets what was ordered for syncs as well.
+        let rule = match self.controls.rule_for(op.kind()) {
+            None if op.is_durable() => self.controls.rule_for(OpKind::Sync),
+            rule => rule,
+        };
+        match rule {
             Some(Rule::Answer(res)) => return self.post(&op, res, false),
             Some(Rule::Short(limit)) => op.limit = limit,
             None => {}
@@ -160,6 +171,7 @@ impl State {
         let on_disk = op.object.is_some_and(|object| matches!(self.body(object), Ok(Body::File(_))));
         let span = match op.kind() {
             OpKind::Nop => 0..1,
+            _ if op.is_durable() => span_nanos::SYNC,
             OpKind::Sync => span_nanos::SYNC,
             OpKind::Open
             | OpKind::Stat

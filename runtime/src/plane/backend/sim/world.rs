@@ -17,7 +17,7 @@ use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::control::Controls;
 use crate::plane::backend::sim::events::{Chance, Event, Posted, Timeline};
 use crate::plane::backend::sim::file::OpenFile;
-use crate::plane::backend::sim::fs::FileSystem;
+use crate::plane::backend::sim::fs::{FileSystem, Inode};
 use crate::plane::backend::sim::net::Socket;
 use crate::plane::backend::sim::net::address::Ports;
 use crate::plane::backend::sim::net::unix::UnixNames;
@@ -113,6 +113,8 @@ pub(super) struct State {
     pub(super) ports: Ports,
     pub(super) unix_names: UnixNames,
     pub(super) fs: FileSystem,
+    /// Which opening of a file has its lock.
+    pub(super) locks: BTreeMap<Inode, ObjectId>,
 }
 
 impl World {
@@ -139,6 +141,7 @@ impl World {
             ports: Ports::new(first_port as u16),
             unix_names: UnixNames::default(),
             fs: FileSystem::new(),
+            locks: BTreeMap::new(),
         }))
     }
 
@@ -298,7 +301,7 @@ impl State {
         self.refuse_waiting(object, libc::EBADF);
         let Some(ended) = self.objects.remove(&object) else { return };
         match ended.body {
-            Body::File(file) => self.fs.close(file.inode),
+            Body::File(file) => self.end_file(object, &file),
             Body::PipeReader(end) => self.end_pipe_reader(&end),
             Body::PipeWriter(end) => self.end_pipe_writer(&end),
             Body::Socket(socket) => self.end_socket(object, *socket),

@@ -52,6 +52,7 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
             RawOp::Nop => opcode::Nop::new().build(),
             RawOp::Read { fd, buf, offset } => return stream(read(fd, buf, offset), offset),
             RawOp::Write { fd, buf, offset } => return stream(write(fd, buf, offset, how.write_flags), offset),
+            RawOp::WriteDurable { fd, buf, offset } => write(fd, buf, offset, how.write_flags | libc::RWF_DSYNC),
             RawOp::ReadVectored { fd, bufs, offset } => {
                 let (vecs, count) = calls::vectors(&bufs.as_ref().0);
                 return stream(opcode::Readv::new(Fd(fd), vecs, count as u32).offset(offset).build(), offset);

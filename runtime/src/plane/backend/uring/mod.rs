@@ -586,5 +586,9 @@ impl Backend for UringBackend {
         os::has_positions(fd)
     }
 
+    fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
+        os::try_lock(fd)
+    }
+
     fn close(self) {}
 }
