@@ -28,6 +28,7 @@ const RUNTIME: &[&str] = &[
     "fiber/local.rs",
     "fiber/oneshot.rs",
     "fiber/spin.rs",
+    "fiber/steal.rs",
     "fiber/tally.rs",
     "fiber/task.rs",
     "fiber/tick.rs",

@@ -12,7 +12,7 @@ pub use wo_runtime::fiber::notify::Notify;
 pub use wo_runtime::fiber::oneshot::{self, oneshot};
 pub use wo_runtime::fiber::{
     Call, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, Ticker, id, now, protect, sleep, sleep_until,
-    spawn_named, wait, yield_now,
+    spawn_named, spawn_pinned, spawn_stealable, wait, yield_now,
 };
 pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io};
@@ -20,7 +20,8 @@ pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
 pub use wo_runtime::shard::{
-    BlockingError, Builder, Environment, EnvironmentError, RunError, backend, blocking, pool, stop,
+    BlockingError, Builder, Environment, EnvironmentError, RunError, Topology, backend, blocking, pool, post_to,
+    shard_index, shards, stop,
 };
 
 /// Actors: state that only ever handles one message at a time, reached through an address.
@@ -38,7 +39,7 @@ pub mod __rt {
     pub use wo_runtime::actor::{Calls, call, crosses, handled, is_actor};
     pub use wo_runtime::fiber::{Call, Never, SettleOrdinary, output, spend, yield_turn};
     pub use wo_runtime::plane::backend::Selection;
-    pub use wo_runtime::shard::{MainOptions, run_main};
+    pub use wo_runtime::shard::{MainOptions, Topology, run_main};
 }
 
 /// The README's program, compiled.

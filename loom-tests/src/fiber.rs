@@ -18,6 +18,9 @@ pub mod oneshot {
 pub mod spin {
     include!(concat!(env!("OUT_DIR"), "/fiber/spin.rs"));
 }
+pub mod steal {
+    include!(concat!(env!("OUT_DIR"), "/fiber/steal.rs"));
+}
 pub mod tally {
     include!(concat!(env!("OUT_DIR"), "/fiber/tally.rs"));
 }

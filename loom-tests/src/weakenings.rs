@@ -111,6 +111,22 @@ pub const WEAKENINGS: &[Weakening] = &[
         to: "false",
     },
     Weakening {
+        name: "a shard does not look for unstarted fibers before it sleeps",
+        file: "fiber/tick.rs",
+        within: &["fn wait_for_kernel", "home.announce_sleep()"],
+        from: "steal::is_waiting(home)",
+        to: "false",
+    },
+    Weakening {
+        name: "a spawner looks for sleepers before it leaves the fiber",
+        file: "fiber/steal.rs",
+        within: &["fn offer("],
+        from: "home.offer(start);\n    \
+               let _woken = local(|local| local.peers.find(|peer| peer.wake_if_asleep().then_some(())));",
+        to: "let _woken = local(|local| local.peers.find(|peer| peer.wake_if_asleep().then_some(())));\
+             home.offer(start);",
+    },
+    Weakening {
         name: "the end is said after the ring",
         file: "shard/program.rs",
         within: &["fn end"],

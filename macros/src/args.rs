@@ -64,6 +64,7 @@ pub struct MainArgs {
     reductions: Option<TokenStream>,
     io: Option<TokenStream>,
     seed: Option<TokenStream>,
+    topology: Option<TokenStream>,
 }
 
 impl Parse for MainArgs {
@@ -75,7 +76,11 @@ impl Parse for MainArgs {
                 "reductions" => args.reductions = Some(argument.number::<u32>(1)?),
                 "io" => args.io = Some(argument.selection()?),
                 "seed" => args.seed = Some(argument.number::<u64>(0)?),
-                _ => return Err(argument.unknown("#[wo::main]", "`shards`, `reductions`, `io` and `seed`")),
+                "topology" => args.topology = Some(argument.topology()?),
+                _ => {
+                    let known = "`shards`, `reductions`, `io`, `seed` and `topology`";
+                    return Err(argument.unknown("#[wo::main]", known));
+                }
             }
             Ok(())
         })?;
@@ -91,9 +96,11 @@ impl ToTokens for MainArgs {
             None => quote! { ::core::option::Option::None },
         };
         let (shards, reductions) = (option(&self.shards), option(&self.reductions));
-        let (io, seed) = (option(&self.io), option(&self.seed));
+        let (io, seed, topology) = (option(&self.io), option(&self.seed), option(&self.topology));
         tokens.extend(quote! {
-            ::wo::__rt::MainOptions { shards: #shards, reductions: #reductions, io: #io, seed: #seed }
+            ::wo::__rt::MainOptions {
+                shards: #shards, reductions: #reductions, io: #io, seed: #seed, topology: #topology
+            }
         });
     }
 }
@@ -186,16 +193,33 @@ impl Argument {
 
     /// The value as the name of a backend.
     fn selection(&self) -> Result<TokenStream> {
-        let wanted = r#""auto", "uring", "epoll" or "sim""#;
+        let name = self.one_of(
+            "backend",
+            r#""auto", "uring", "epoll" or "sim""#,
+            &[("auto", "Auto"), ("uring", "Uring"), ("epoll", "Epoll"), ("sim", "Sim")],
+        )?;
+        Ok(quote! { ::wo::__rt::Selection::#name })
+    }
+
+    /// The value as the name of a topology.
+    fn topology(&self) -> Result<TokenStream> {
+        let name = self.one_of(
+            "topology",
+            r#""single", "thread-per-core" or "work-stealing""#,
+            &[("single", "Single"), ("thread-per-core", "ThreadPerCore"), ("work-stealing", "WorkStealing")],
+        )?;
+        Ok(quote! { ::wo::__rt::Topology::#name })
+    }
+
+    /// The variant that the value names.
+    fn one_of(&self, what: &str, wanted: &str, known: &[(&str, &str)]) -> Result<Ident> {
         let Lit::Str(name) = self.literal(wanted)? else {
             return Err(Error::new_spanned(&self.value, format!("expected {wanted}")));
         };
-        match name.value().as_str() {
-            "auto" => Ok(quote! { ::wo::__rt::Selection::Auto }),
-            "uring" => Ok(quote! { ::wo::__rt::Selection::Uring }),
-            "epoll" => Ok(quote! { ::wo::__rt::Selection::Epoll }),
-            "sim" => Ok(quote! { ::wo::__rt::Selection::Sim }),
-            other => Err(Error::new_spanned(name, format!("there is no backend `{other}`: expected {wanted}"))),
+        let value = name.value();
+        match known.iter().find(|(known, _)| *known == value) {
+            Some((_, variant)) => Ok(Ident::new(variant, name.span())),
+            None => Err(Error::new_spanned(name, format!("there is no {what} `{value}`: expected {wanted}"))),
         }
     }
 }

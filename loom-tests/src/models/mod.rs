@@ -15,6 +15,7 @@ mod mailbox;
 mod oneshot;
 mod pool;
 mod shutdown;
+mod stealing;
 mod waits;
 
 /// Wakes a thread that polls by itself.
@@ -54,6 +55,7 @@ fn every_weakening_is_seen_to_fail() {
         include_str!("oneshot.rs"),
         include_str!("pool.rs"),
         include_str!("shutdown.rs"),
+        include_str!("stealing.rs"),
         include_str!("waits.rs"),
     ];
     for weakening in crate::weakenings::WEAKENINGS {

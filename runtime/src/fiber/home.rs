@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use async_task::Runnable;
 use concurrent_queue::ConcurrentQueue;
 
+use crate::fiber::steal::Start;
 use crate::fiber::tally::Tally;
 use crate::fiber::task::Meta;
 use crate::plane::backend::Waker;
@@ -37,6 +38,8 @@ pub(crate) trait Ring: Sync {
 /// What other threads know of a shard.
 pub(crate) struct Home {
     inbox: ConcurrentQueue<Mail>,
+    /// Fibers that have not started, for whoever starts them; see [`steal`](crate::fiber::steal).
+    unstarted: ConcurrentQueue<Start>,
     sleeping: AtomicBool,
     waker: Mutex<Option<Waker>>,
     /// What the floors above count.
@@ -52,6 +55,7 @@ impl Home {
         let home = unused.unwrap_or_else(|| {
             Box::leak(Box::new(Home {
                 inbox: ConcurrentQueue::unbounded(),
+                unstarted: ConcurrentQueue::unbounded(),
                 sleeping: AtomicBool::new(false),
                 waker: Mutex::new(None),
                 tally: Tally::default(),
@@ -66,6 +70,7 @@ impl Home {
     /// pushed. Calls that came after the end are dropped here.
     pub(crate) fn give_back(&'static self) {
         while self.inbox.pop().is_ok() {}
+        debug_assert!(self.unstarted.is_empty(), "a shard ends after what it has not started");
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.sleeping.store(false, Ordering::SeqCst);
         UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
@@ -78,18 +83,36 @@ impl Home {
             std::mem::forget(refused);
             unreachable!("a home's inbox takes everything");
         }
-        self.wake_if_asleep();
+        let _woken = self.wake_if_asleep();
     }
 
-    /// Has the shard look around, if it sleeps.
-    pub(crate) fn wake_if_asleep(&self) {
+    /// Has the shard look around, if it sleeps; whether it did.
+    pub(crate) fn wake_if_asleep(&self) -> bool {
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed)
             && self.sleeping.compare_exchange(true, false, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             && let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner)
         {
             waker.wake();
+            return true;
         }
+        false
+    }
+
+    /// Keeps a fiber that has not started for whoever starts it.
+    pub(crate) fn offer(&self, start: Start) {
+        // The queue is unbounded and never closed; what it refused would be dropped, which the joiner hears of.
+        let _ = self.unstarted.push(start);
+    }
+
+    /// The next fiber that has not started, for any shard of the program.
+    pub(crate) fn take_unstarted(&self) -> Option<Start> {
+        self.unstarted.pop().ok()
+    }
+
+    /// Whether there is one.
+    pub(crate) fn has_unstarted(&self) -> bool {
+        !self.unstarted.is_empty()
     }
 
     /// The next mail from another thread.

@@ -9,6 +9,7 @@ use async_task::FallibleTask;
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
+use crate::fiber::steal::{self, Left};
 use crate::fiber::task::{self, Ended, FiberId, Meta, Payload, Started};
 use crate::fiber::turn::Charge;
 
@@ -83,6 +84,44 @@ pub fn spawn_named<B: IntoFiber>(name: &str, body: B) -> JoinHandle<B::Output> {
     JoinHandle::new(task::start(Some(name), body.into_fiber()))
 }
 
+/// Starts a fiber that no other shard may start. So is every fiber but those of [`spawn_stealable`].
+pub fn spawn_pinned<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
+    spawn(body)
+}
+
+/// Starts a fiber on this shard, or on another that has run dry before this one gets to it. There it then lives: only
+/// what has not started moves. In a program whose shards share nothing, which is the default, it is [`spawn`].
+///
+/// What the body captures moves with it, so it is `Send`; what the fiber holds once it runs need not be.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::shard::{Builder, Topology};
+///
+/// let sum = Builder::new().shards(2).topology(Topology::WorkStealing).run(|| async {
+///     let parts: Vec<_> = (0..10).map(|part| fiber::spawn_stealable(move || async move { part * part })).collect();
+///     let mut sum = 0;
+///     for part in parts {
+///         sum += part.join().await.unwrap();
+///     }
+///     sum
+/// })?;
+/// assert_eq!(sum, 285);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+pub fn spawn_stealable<B>(body: B) -> JoinHandle<B::Output>
+where
+    B: IntoFiber + Send + 'static,
+    B::Output: Send,
+{
+    match steal::leave(body) {
+        Ok(left) => JoinHandle { fiber: None, left: Some(left) },
+        Err(body) => spawn(body),
+    }
+}
+
 /// The number of the fiber that asks; none outside a fiber.
 pub fn id() -> Option<FiberId> {
     task::current_id()
@@ -91,11 +130,13 @@ pub fn id() -> Option<FiberId> {
 /// A fiber to wait for. Dropping it leaves the fiber running.
 pub struct JoinHandle<T> {
     fiber: Option<(FiberId, FallibleTask<Ended<T>, Meta>)>,
+    /// Until it has started, a fiber that any shard may start.
+    left: Option<Left<T>>,
 }
 
 impl<T: 'static> JoinHandle<T> {
     fn new(started: Option<Started<T>>) -> JoinHandle<T> {
-        JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())) }
+        JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())), left: None }
     }
 
     /// Parks until the fiber has ended, and gives what it returned.
@@ -118,14 +159,15 @@ impl<T: 'static> JoinHandle<T> {
         }
     }
 
-    /// The fiber's number; none when it was never started.
+    /// The fiber's number; none as long as it has not started.
     pub fn id(&self) -> Option<FiberId> {
-        self.fiber.as_ref().map(|(id, _)| *id)
+        self.fiber.as_ref().map(|(id, _)| *id).or_else(|| self.left.as_ref().and_then(steal::id))
     }
 
     /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
         self.fiber.as_ref().is_none_or(|(_, task)| task.is_finished())
+            && self.left.as_ref().is_none_or(steal::is_finished)
     }
 }
 
@@ -157,6 +199,13 @@ impl<T: 'static> Future for Join<T> {
         let this = self.get_mut();
         if this.charge.is_due(cx) {
             return Poll::Pending;
+        }
+        if let Some(left) = &this.handle.left {
+            match steal::poll_started(left, cx) {
+                Poll::Pending if !local::is_cancelled() => return Poll::Pending,
+                Poll::Ready(Some(started)) => this.handle = started,
+                _ => this.handle.left = None,
+            }
         }
         let Some((_, task)) = &mut this.handle.fiber else {
             return Poll::Ready(Err(JoinError::Cancelled));

@@ -12,6 +12,7 @@ use std::ptr;
 use async_task::Runnable;
 
 use crate::fiber::home::Home;
+use crate::fiber::steal::Peers;
 use crate::fiber::task::{Meta, Node};
 use crate::scope;
 
@@ -39,6 +40,8 @@ pub(crate) struct Local {
     /// The first of the fibers that have parked and not ended.
     pub(crate) listed: Cell<*const Node>,
     made: Cell<u64>,
+    /// The shards with which this one shares what has not started.
+    pub(crate) peers: Peers,
 }
 
 thread_local! {
@@ -56,6 +59,7 @@ thread_local! {
             current: Cell::new(ptr::null()),
             listed: Cell::new(ptr::null()),
             made: Cell::new(0),
+            peers: Peers::none(),
         }
     };
 }
@@ -97,15 +101,26 @@ impl Local {
         debug_assert!(self.listed.get().is_null(), "a shard ends after its fibers");
         debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
         *self.queue.borrow_mut() = VecDeque::new();
+        self.peers.set(Vec::new());
         self.home.set(None);
         self.budget.set(u32::MAX);
         self.reductions.set(u32::MAX);
         self.stopping.set(false);
     }
 
+    /// No fiber of this shard has the number of `main`, which runs on another.
+    pub(crate) fn leave_out_main(&self) {
+        self.made.set(1);
+    }
+
     /// From now on new fibers are dropped instead of started.
     pub(crate) fn refuse_fibers(&self) {
         self.closed.set(true);
+    }
+
+    /// The home of this shard; none where no shard runs, or this one has ended.
+    pub(crate) fn open_home(&self) -> Option<&'static Home> {
+        self.home.get().filter(|_| !self.closed.get())
     }
 
     /// The home and the number of a new fiber; none where no shard runs, or this one has ended.

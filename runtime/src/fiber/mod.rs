@@ -13,6 +13,7 @@ mod park;
 mod scoped;
 mod sleep;
 mod spin;
+mod steal;
 mod tally;
 mod task;
 pub(crate) mod tick;
@@ -20,7 +21,7 @@ mod turn;
 mod verb;
 
 pub use call::{Call, Never, Returns, SettleOrdinary, output};
-pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named};
+pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named, spawn_pinned, spawn_stealable};
 pub use local::spend;
 pub use notify::{Notified, Notify};
 pub use park::{Park, park};

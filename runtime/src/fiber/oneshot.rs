@@ -104,6 +104,28 @@ impl<T> Receiver<T> {
     pub fn try_recv(&mut self) -> Option<T> {
         lock(&self.cell).value.take()
     }
+
+    /// Waits for the value, with neither a charge nor a checkpoint; none when it will not come.
+    pub(crate) fn poll_value(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut cell = lock(&self.cell);
+        if cell.value.is_some() || cell.closed {
+            return Poll::Ready(cell.value.take());
+        }
+        if !cell.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            cell.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Looks at the value while it stays.
+    pub(crate) fn peek<R>(&self, look: impl FnOnce(Option<&T>) -> R) -> R {
+        look(lock(&self.cell).value.as_ref())
+    }
+
+    /// Whether the sender has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.cell).closed
+    }
 }
 
 impl<T> Drop for Receiver<T> {

@@ -14,6 +14,7 @@ use crate::error::{IoError, IoResult, OpKind};
 use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
 use crate::fiber::spin::Spin;
+use crate::fiber::steal;
 use crate::fiber::task;
 use crate::plane::ShardLoop;
 use crate::plane::backend::{Backend, BackendKind, discard};
@@ -23,6 +24,9 @@ use crate::plane::time::Instant;
 /// Fibers polled in one tick when fewer are ready than that and they keep each other going: the kernel and the clock
 /// are looked at in between.
 const POLLS_PER_TICK_MIN: usize = 61;
+
+/// What panicked, when it was not a fiber.
+const WHAT_AN_OP_HELD: &str = "what an op held";
 
 /// A request to stop the program: from a signal, or from the program itself.
 #[derive(Debug, Default)]
@@ -106,19 +110,36 @@ impl Driver {
             }
             self.take_inbox();
             self.heed_stop()?;
-            if ready() { self.look_at_kernel() } else { self.wait_for_kernel(&mut done) }.map_err(Ending::Kernel)?;
+            if self.has_work() { self.look_at_kernel() } else { self.wait_for_kernel(&mut done) }
+                .map_err(Ending::Kernel)?;
         }
+    }
+
+    fn has_work(&self) -> bool {
+        local(|local| local.ready() > 0) || steal::is_waiting(self.home)
+    }
+
+    /// This shard runs no `main`.
+    pub(crate) fn leave_out_main(&self) {
+        local(Local::leave_out_main);
+    }
+
+    /// From now on this shard shares with those what neither has started.
+    pub(crate) fn share_with(&mut self, homes: Vec<&'static Home>) {
+        local(|local| local.peers.set(homes));
     }
 
     /// Runs the fibers that are ready, each once, and when they are few and wake each other, some more; but no more
     /// once one has used up a whole turn, or a hot loop would keep the kernel waiting for as many turns.
     fn run_ready(&mut self) {
+        let home = self.home;
+        let _one_of_its_own = steal::start_own(home);
         local(|local| {
             let ready = local.ready();
             let mut polled = 0;
             let mut polls = ready.max(POLLS_PER_TICK_MIN);
             while polled < polls
-                && let Some(runnable) = local.pop()
+                && let Some(runnable) = local.pop().or_else(|| if steal::start_any(home) { local.pop() } else { None })
             {
                 local.run(runnable);
                 polled += 1;
@@ -166,11 +187,13 @@ impl Driver {
         }
         let home = self.home;
         let spin = &mut self.spin;
-        let found = on_loop(|event_loop| Ok(spin.look(|| event_loop.has_completions() || !home.is_empty())))?;
+        let found = on_loop(|event_loop| {
+            Ok(spin.look(|| event_loop.has_completions() || !home.is_empty() || steal::is_waiting(home)))
+        })?;
         if !found && home.announce_sleep() {
             // What rang the waker since this tick began may have been answered by the flush above, so it is looked for
             // once more. From here on a ring ends the wait.
-            if done() || self.stop.times() != self.stops_seen {
+            if done() || self.stop.times() != self.stops_seen || steal::is_waiting(home) {
                 home.awake();
                 return Ok(());
             }
@@ -224,6 +247,9 @@ impl Driver {
     pub(crate) fn unwind(&mut self) {
         local(Local::refuse_fibers);
         loop {
+            while let Some(unstarted) = self.home.take_unstarted() {
+                let _reported = guarded("a fiber that had not started", || drop(unstarted));
+            }
             while let Some(mail) = local(Local::pop).map(Mail::Fiber).or_else(|| self.home.pop()) {
                 drop(mail);
             }
@@ -243,7 +269,7 @@ impl Driver {
     pub(crate) fn drain(self) -> Result<(), Vec<OpKind>> {
         let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
         local(Local::close);
-        while guarded(|| event_loop.drain(self.grace)).is_none() {}
+        while guarded(WHAT_AN_OP_HELD, || event_loop.drain(self.grace)).is_none() {}
         (*event_loop).close().map_err(|stuck| {
             let kinds = stuck.pending();
             // The kernel may still write to what these ops point at: leaked for good, never freed.
@@ -253,16 +279,12 @@ impl Driver {
     }
 }
 
-fn ready() -> bool {
-    local(|local| local.ready() > 0)
-}
-
 /// Tells what has come; answers how much.
 fn dispatch(event_loop: &mut ShardLoop) -> usize {
     // What panics is one of the batch, and ends it; the next round tells the rest.
     let mut told = 0;
     loop {
-        match guarded(|| event_loop.dispatch()) {
+        match guarded(WHAT_AN_OP_HELD, || event_loop.dispatch()) {
             Some(rest) => return told + rest,
             None => told += 1,
         }
@@ -271,10 +293,10 @@ fn dispatch(event_loop: &mut ShardLoop) -> usize {
 
 /// None after a panic, which is reported: the loop tells wakers and drops what was given up, buffers with destructors
 /// of the program's own among it.
-fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
+fn guarded<R>(what: &str, call: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(call))
         .map_err(|payload| {
-            task::report("what an op held", &payload);
+            task::report(what, &payload);
             discard(payload);
         })
         .ok()

@@ -17,6 +17,7 @@ use crate::shard::blocking::BlockingThreads;
 use crate::shard::env::{Environment, EnvironmentError};
 use crate::shard::program::{Door, Here, Program, here, set_here};
 use crate::shard::threads::Threads;
+use crate::shard::topology::Topology;
 
 /// Reductions of one turn, unless told otherwise.
 const REDUCTIONS: u32 = 4000;
@@ -37,6 +38,8 @@ pub(crate) struct Setup {
     stop: Arc<StopRequest>,
     /// The CPUs to pin the shards to, in turn; none leaves them unpinned.
     cpus: Arc<[usize]>,
+    /// Shards start each other's fibers.
+    stealing: bool,
 }
 
 impl Setup {
@@ -53,6 +56,15 @@ impl Setup {
             say_fallback_once(event_loop.caps());
         }
         Ok(event_loop)
+    }
+
+    /// Tells the driver of shard `index` the program, once every shard is there.
+    pub(crate) fn join(&self, driver: &mut Driver, program: &Program, index: usize) {
+        if self.stealing {
+            driver.share_with(
+                (0..program.shards()).filter(|other| *other != index).map(|other| program.home(other)).collect(),
+            );
+        }
     }
 
     /// Makes the thread that calls a shard.
@@ -89,6 +101,7 @@ enum Pinning {
 pub struct Builder {
     io: Selection,
     shards: usize,
+    topology: Topology,
     pinning: Pinning,
     reductions: u32,
     grace: Duration,
@@ -115,6 +128,7 @@ impl Builder {
         Builder {
             io: Selection::Auto,
             shards: 1,
+            topology: Topology::default(),
             pinning: Pinning::Never,
             reductions: REDUCTIONS,
             grace: GRACE,
@@ -137,6 +151,13 @@ impl Builder {
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = shards.max(1);
+        self
+    }
+
+    /// How the shards share the work; unless told, each has its own.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Builder {
+        self.topology = topology;
         self
     }
 
@@ -241,7 +262,7 @@ impl Builder {
         }
         // The simulated kernel is one world on one thread.
         let simulated = self.io == Selection::Sim;
-        let shards = if simulated { 1 } else { self.shards };
+        let shards = if simulated || self.topology == Topology::Single { 1 } else { self.shards };
         cpus::say_crowded_once(shards);
         let pinned = !simulated && (self.pinning == Pinning::Always || self.pinning == Pinning::Several && shards > 1);
         let stop = Arc::new(StopRequest::default());
@@ -254,6 +275,7 @@ impl Builder {
             reductions: self.reductions,
             grace: self.grace,
             stop: Arc::clone(&stop),
+            stealing: self.topology == Topology::WorkStealing,
             cpus: if pinned { cpus::allowed().into() } else { Arc::default() },
         };
         // Held to the end of the run, after the loop's.
@@ -261,11 +283,12 @@ impl Builder {
         let event_loop = setup.event_loop().map_err(RunError::Setup)?;
         let (threads, mut doors) = Threads::start(shards - 1, &setup).map_err(RunError::Setup)?;
         let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
-        let driver = setup.driver(event_loop);
+        let mut driver = setup.driver(event_loop);
         doors.insert(0, Door { home: driver.home(), waker });
         let program = Arc::new(Program::new(doors, Arc::clone(&stop), BlockingThreads::new(self.blocking_threads)));
         let signals = self.stop_signals.then(|| StopSignals::heed(&stop, &program.wakers())).transpose();
         set_here(Some(Here { program: Arc::clone(&program), index: 0, caps }));
+        setup.join(&mut driver, &program, 0);
         threads.release(&program);
         let ended = match signals {
             Ok(_signals) => drive(driver, &program, threads, self.grace, body),

@@ -7,6 +7,7 @@ use crate::fiber::IntoFiber;
 use crate::os::cpus;
 use crate::plane::backend::Selection;
 use crate::shard::builder::{Builder, RunError};
+use crate::shard::topology::Topology;
 
 /// The attribute's arguments; what it does not name is none.
 #[doc(hidden)]
@@ -20,6 +21,8 @@ pub struct MainOptions {
     pub io: Option<Selection>,
     /// `seed = n`
     pub seed: Option<u64>,
+    /// `topology = "..."`
+    pub topology: Option<Topology>,
 }
 
 /// Runs a program's main fiber and gives the process's exit status: main's own if it returned; 128 and the signal
@@ -40,6 +43,9 @@ where
     }
     if let Some(seed) = options.seed {
         builder = builder.seed(seed);
+    }
+    if let Some(topology) = options.topology {
+        builder = builder.topology(topology);
     }
     let builder = match builder.env() {
         Ok(builder) => builder,

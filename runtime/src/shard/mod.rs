@@ -7,11 +7,13 @@ mod main;
 pub mod pool;
 pub(crate) mod program;
 mod threads;
+mod topology;
 
 pub use blocking::{BlockingError, blocking};
 pub use builder::{Builder, RunError, backend, stop};
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};
 pub use program::{post_to, shard_index, shards};
+pub use topology::Topology;
 
 pub use crate::fiber::StopRequest;

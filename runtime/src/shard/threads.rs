@@ -88,8 +88,10 @@ fn run(
     };
     let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
     let mut driver = setup.driver(event_loop);
+    driver.leave_out_main();
     let _ = door.send(Ok(Door { home: driver.home(), waker }));
     if let Ok(program) = program.recv() {
+        setup.join(&mut driver, &program, index);
         set_here(Some(Here { program: Arc::clone(&program), index, caps }));
         // Past the grace of a stop it is the first shard that says the end has come.
         while let Err(ending) = driver.run(|| program.is_ending()) {

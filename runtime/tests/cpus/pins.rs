@@ -8,7 +8,7 @@ use wo_runtime::fiber::{self, oneshot};
 use wo_runtime::os::cpus;
 use wo_runtime::plane::backend::{BackendKind, Selection};
 use wo_runtime::plane::ops::Job;
-use wo_runtime::shard::{self, Builder, MainOptions, run_main};
+use wo_runtime::shard::{self, Builder, MainOptions, Topology, run_main};
 
 use super::{REAL, in_child, own_cpus, restrict_to};
 
@@ -176,4 +176,14 @@ fn a_pinned_rings_workers_run_on_the_other_cpus() {
     let _ = fs::remove_file(path);
     assert!(!workers.is_empty());
     assert!(workers.iter().all(|list| *list == other.to_string()), "{workers:?}");
+}
+
+#[test]
+fn a_topology_of_main_is_heeded() {
+    let several = MainOptions { shards: Some(3), ..MainOptions::default() };
+    // The environment beats the attribute.
+    let all = std::env::var("WO_SHARDS").map_or(3, |shards| shards.parse().unwrap());
+    for (topology, shards) in [(Topology::Single, 1), (Topology::ThreadPerCore, all), (Topology::WorkStealing, all)] {
+        assert_eq!(posts_of_main(MainOptions { topology: Some(topology), ..several }).len(), shards);
+    }
 }

@@ -1,0 +1,2 @@
+#[wo::main(topology = "stealing")]
+fn main() {}
