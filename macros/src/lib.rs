@@ -76,7 +76,7 @@ use proc_macro::TokenStream;
 /// | `reductions` | a fiber's budget, in loop turns and verbs, 1 or more | 4000 |
 /// | `io` | `"auto"`, `"uring"`, `"epoll"` or `"sim"` | `"auto"` |
 /// | `seed` | where the simulated kernel's dice start | 0 |
-/// | `topology` | `"single"`, `"thread-per-core"` or `"work-stealing"`: whether shards start each other's fibers | `"thread-per-core"` |
+/// | `topology` | `"single"`, `"thread-per-core"` or `"work-stealing"`, where fibers start | `"thread-per-core"` |
 ///
 /// ```
 /// #[wo::main(shards = 1, io = "auto")]

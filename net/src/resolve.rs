@@ -56,7 +56,8 @@ fn refused(host: &str, port: u16, error: &std::io::Error) -> IoError {
             host,
             port,
             &format!(
-                "{error}; check the name, the host's resolver (/etc/resolv.conf), and that the process has descriptors left (`ulimit -n`)"
+                "{error}; check the name, the host's resolver (/etc/resolv.conf), and whether the process has \
+                 descriptors left (`ulimit -n`)"
             ),
         ),
     }

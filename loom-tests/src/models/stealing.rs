@@ -1,5 +1,5 @@
-//! Fibers that have not started: one that a busy shard leaves is started by a shard that is idle, however that one falls
-//! asleep meanwhile; and where it started it stays.
+//! Fibers that have not started: one that a busy shard leaves is started by a shard that is idle, however that one
+//! falls asleep meanwhile; and where it started it stays.
 
 use std::sync::Arc;
 use std::time::Duration;

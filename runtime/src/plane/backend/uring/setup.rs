@@ -1,8 +1,8 @@
 //! The set-up ladder: how a ring comes to be, or why there is none.
 //!
-//! From the top: the wanted mode with the wanted size, or with the largest that leaves the loops beside it as much of the
-//! memory that may be locked; on `ENOMEM` half the size, down to [`ENTRIES_MIN`]; on `EINVAL` the next mode, where the
-//! policy allows it. Any other refusal would be the same on every rung and ends the climb.
+//! From the top: the wanted mode with the wanted size, or with the largest that leaves the loops beside it as much of
+//! the memory that may be locked; on `ENOMEM` half the size, down to [`ENTRIES_MIN`]; on `EINVAL` the next mode, where
+//! the policy allows it. Any other refusal would be the same on every rung and ends the climb.
 //! Every refused rung is kept with its answer, and the last refusal names its likely cause and the remedy.
 
 use io_uring::IoUring;
