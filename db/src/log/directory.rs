@@ -1,0 +1,72 @@
+//! The data directory: there is one, it is ours alone, and its names are on the disk.
+//!
+//! The lock is on the directory itself, so no file that somebody removes or copies matters to it, and another way to
+//! the same directory meets the same lock. It ends with the process at the latest.
+
+use std::path::{Path, PathBuf};
+
+use wo_runtime::error::{IoResult, errno};
+use wo_runtime::os::fs::{self, File, OpenOptions};
+
+use crate::log::error::OpenError;
+
+/// A data directory that is ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    file: File,
+}
+
+impl Directory {
+    /// Opens and locks a directory; makes it, and those above it, when there is none.
+    pub(crate) async fn open(dir: &Path) -> Result<Directory, OpenError> {
+        let file = match open(dir).await {
+            Err(error) if error.errno() == errno::ENOENT => {
+                make(dir).await?;
+                open(dir).await
+            }
+            opened => opened,
+        };
+        let file = file.map_err(|error| OpenError::io(dir, error))?;
+        if file.try_lock().map_err(|error| OpenError::io(dir, error))? {
+            return Ok(Directory { file });
+        }
+        Err(OpenError::AlreadyOpen { dir: dir.to_owned(), pid: file.lock_holder().await })
+    }
+
+    /// Waits until the names in it are on the disk.
+    pub(crate) async fn sync(&self) -> IoResult<()> {
+        self.file.sync_all().await
+    }
+}
+
+async fn open(dir: &Path) -> IoResult<File> {
+    OpenOptions::new().read(true).directory(true).open(dir).await
+}
+
+/// Makes a directory and those above it, each with its name on the disk.
+pub(crate) async fn make(dir: &Path) -> Result<(), OpenError> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    let mut here = dir.to_owned();
+    while !fs::exists(&here).await.map_err(|error| OpenError::io(&here, error))? {
+        let above = above(&here);
+        missing.push(std::mem::replace(&mut here, above));
+    }
+    for dir in missing.iter().rev() {
+        match fs::create_dir(dir).await {
+            Err(error) if error.errno() != errno::EEXIST => return Err(OpenError::io(dir, error)),
+            _ => {}
+        }
+        let above = above(dir);
+        fs::sync_dir(&above).await.map_err(|error| OpenError::io(&above, error))?;
+    }
+    Ok(())
+}
+
+/// The directory a path lies in.
+pub(crate) fn above(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
+        Some(above) => above.to_owned(),
+        None => PathBuf::from("/"),
+    }
+}

@@ -1,0 +1,290 @@
+//! Opening: lock, look, replay, and only then change.
+//!
+//! Until everything has been read and made sense of, nothing in the directory is written, renamed or removed. Then the
+//! tail of a torn write is made zeros, the file gets its length back, both are synced, and what no crash could have
+//! made needful is removed: unfinished snapshots, and segments in front of the snapshot.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use wo_runtime::fiber::{self, Notify};
+use wo_runtime::os::fs::{self, File, OpenOptions};
+
+use crate::log::batch::schema_of;
+use crate::log::body::{self, Entry};
+use crate::log::directory::Directory;
+use crate::log::error::OpenError;
+use crate::log::frame::DatabaseId;
+use crate::log::segments::{self, Active, Sealed, Segments, Spare};
+use crate::log::snapshot;
+use crate::log::state::{Shared, State};
+use crate::log::survey::{Survey, Why, survey};
+use crate::log::walk::{End, Frame, walk};
+use crate::log::{LogOptions, Replay, names};
+
+/// What opening a database found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// There was no database before.
+    pub created: bool,
+    /// The number of times it has been opened for writing, this one included.
+    pub generation: u32,
+    /// The snapshot everything builds upon, and the transaction it is as of.
+    pub snapshot: Option<(PathBuf, u64)>,
+    /// Newer snapshots that were not whole and passed over, and why.
+    pub snapshots_passed_over: Vec<(PathBuf, String)>,
+    /// The number of the last transaction.
+    pub last_sequence: u64,
+    /// Transactions replayed from the log, besides the snapshot.
+    pub transactions: u64,
+    /// Bytes of the log's frames that were replayed.
+    pub log_bytes: u64,
+    /// Bytes of the snapshot.
+    pub snapshot_bytes: u64,
+    /// Segments that were read.
+    pub segments: u32,
+    /// Bytes of a last write that a crash tore, and that were cut off. Nothing in it had been acknowledged.
+    pub torn_tail_bytes: u64,
+    /// Where that was.
+    pub torn_tail: Option<TornTail>,
+    /// How long it all took.
+    pub took: Duration,
+}
+
+/// Where a torn write was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TornTail {
+    /// The segment.
+    pub file: PathBuf,
+    /// Where the torn frame began, in bytes.
+    pub offset: u64,
+    /// Why it is no frame.
+    pub reason: String,
+}
+
+/// Opens the log in `dir`; see [`Log::open`](super::Log::open).
+pub(crate) async fn open(
+    dir: &Path,
+    options: &LogOptions,
+    replay: &mut dyn Replay,
+) -> Result<(Rc<Shared>, Recovery), OpenError> {
+    let began = fiber::now();
+    let directory = Directory::open(dir).await?;
+    let survey = survey(dir).await?;
+    let mut replayed = Replayed { transactions: 0, schema: 0 };
+    replayed.feed_snapshot(&survey, replay).await?;
+    let end = replayed.feed_log(&survey, replay).await?;
+    let id = match survey.id {
+        Some(id) => id,
+        None => draw_id(dir).await,
+    };
+    let generation = end.generation.saturating_add(1);
+    let mut recovery = report(&survey, &end, &replayed, generation);
+
+    cut_tail(&survey, &end).await?;
+    let segments = take_over(&survey, &end, options).await?;
+    let shared = Rc::new(Shared {
+        dir: dir.to_owned(),
+        options: options.clone(),
+        id,
+        generation,
+        directory: RefCell::new(Some(directory)),
+        state: RefCell::new(State::new(dir, options, end.last, replayed.schema)),
+        segments: RefCell::new(segments),
+        work: Notify::new(),
+        ended: Notify::new(),
+        copying: Cell::new(false),
+        bytes_at_snapshot: Cell::new(0),
+    });
+    // Room for the first frame, so that a full disk is told now.
+    segments::make_room(&shared, 0).await.map_err(|error| OpenError::io(dir, error))?;
+    recovery.took = fiber::now().since(began);
+    Ok((shared, recovery))
+}
+
+/// What the replay has come to.
+struct Replayed {
+    transactions: u64,
+    schema: u32,
+}
+
+impl Replayed {
+    async fn feed_snapshot(&mut self, survey: &Survey, replay: &mut dyn Replay) -> Result<(), OpenError> {
+        let Some(known) = &survey.snapshot else { return Ok(()) };
+        let as_of = known.header.as_of;
+        let mut take = |entry, bytes: &[u8]| match entry {
+            Entry::Catalogue => {
+                self.schema = schema_of(bytes);
+                replay.catalogue(bytes)
+            }
+            Entry::Transaction => replay.transaction(as_of, bytes),
+        };
+        match snapshot::read(&known.path, &mut take).await? {
+            Ok(_) => replay
+                .snapshot_end(as_of)
+                .map_err(|cause| snapshot::undecodable(&known.path, known.bytes, as_of, cause)),
+            // It was whole a moment ago.
+            Err(reason) => {
+                Err(OpenError::Missing { dir: survey.dir.clone(), what: format!("{}: {reason}", known.path.display()) })
+            }
+        }
+    }
+
+    async fn feed_log(&mut self, survey: &Survey, replay: &mut dyn Replay) -> Result<End, OpenError> {
+        let as_of = survey.snapshot.as_ref().map_or(0, |snapshot| snapshot.header.as_of);
+        let dir = survey.dir.clone();
+        walk(survey, &mut |frame| self.feed_frame(&dir, as_of, frame, replay)).await
+    }
+
+    fn feed_frame(
+        &mut self,
+        dir: &Path,
+        as_of: u64,
+        frame: &Frame<'_>,
+        replay: &mut dyn Replay,
+    ) -> Result<(), OpenError> {
+        let file = || names::segment(dir, frame.slot);
+        let uneven = || OpenError::CorruptMiddle {
+            file: file(),
+            offset: frame.offset,
+            reason: "the checksum fits, but the entries do not come out even".to_owned(),
+        };
+        let mut sequence = frame.header.sequence;
+        for entry in body::entries(frame.body) {
+            let (entry, bytes) = entry.map_err(|_| uneven())?;
+            if sequence > as_of {
+                let taken = match entry {
+                    Entry::Catalogue => {
+                        self.schema = schema_of(bytes);
+                        replay.catalogue(bytes)
+                    }
+                    Entry::Transaction => {
+                        self.transactions += 1;
+                        replay.transaction(sequence, bytes)
+                    }
+                };
+                taken.map_err(|cause| snapshot::undecodable(&file(), frame.offset, sequence, cause))?;
+            }
+            sequence += 1;
+        }
+        if sequence == frame.header.sequence + u64::from(frame.header.entries) { Ok(()) } else { Err(uneven()) }
+    }
+}
+
+fn report(survey: &Survey, end: &End, replayed: &Replayed, generation: u32) -> Recovery {
+    let torn_tail = end.active().filter(|_| end.torn_bytes > 0).map(|active| TornTail {
+        file: names::segment(&survey.dir, active.slot),
+        offset: active.end,
+        reason: end.torn_why.map_or_else(String::new, |why| why.to_string()),
+    });
+    Recovery {
+        created: survey.id.is_none(),
+        generation,
+        snapshot: survey.snapshot.as_ref().map(|snapshot| (snapshot.path.clone(), snapshot.header.as_of)),
+        snapshots_passed_over: survey.refused.clone(),
+        last_sequence: end.last,
+        transactions: replayed.transactions,
+        log_bytes: end.bytes,
+        snapshot_bytes: survey.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes),
+        segments: end.segments.len() as u32,
+        torn_tail_bytes: end.torn_bytes,
+        torn_tail,
+        took: Duration::ZERO,
+    }
+}
+
+/// A number for a new database. A simulated world has no dice of its own to read, so there it is the time's.
+async fn draw_id(dir: &Path) -> DatabaseId {
+    if let Ok(dice) = File::open("/dev/urandom").await
+        && let (Ok(16), bytes) = dice.read(Box::<[u8]>::from([0; 16])).await
+        && let Ok(id) = <[u8; 16]>::try_from(&bytes[..])
+    {
+        return DatabaseId(id);
+    }
+    let now = fiber::now().as_nanos().to_le_bytes();
+    let mut id = [0; 16];
+    for (part, salt) in id.chunks_exact_mut(4).zip(1u32..) {
+        let name = crc32c::crc32c_append(salt, dir.as_os_str().as_encoded_bytes());
+        part.copy_from_slice(&crc32c::crc32c_append(name, &now).to_le_bytes());
+    }
+    DatabaseId(id)
+}
+
+/// Makes zeros of what a torn write left, gives a file that was cut its length back, and syncs.
+async fn cut_tail(survey: &Survey, end: &End) -> Result<(), OpenError> {
+    let Some(active) = end.active() else { return Ok(()) };
+    let path = names::segment(&survey.dir, active.slot);
+    let len = survey.segments.iter().find(|segment| segment.slot == active.slot).map_or(0, |segment| segment.len);
+    if end.torn_bytes == 0 && len >= active.bytes {
+        return Ok(());
+    }
+    let fails = |error| OpenError::io(&path, error);
+    let file = OpenOptions::new().write(true).open(&path).await.map_err(fails)?;
+    let until = if len < active.bytes { active.bytes } else { active.end + end.torn_bytes };
+    let mut zeros = vec![0; 1 << 20];
+    let mut at = active.end;
+    while at < until {
+        zeros.truncate(usize::try_from(until - at).unwrap_or(usize::MAX));
+        let written;
+        (written, zeros) = file.write_all_at(zeros, at).await;
+        written.map_err(fails)?;
+        at += zeros.len() as u64;
+    }
+    file.sync_all().await.map_err(fails)
+}
+
+/// Opens the segment the log goes on in, and sorts the other files into what is needed, ready, and to be removed.
+async fn take_over(survey: &Survey, end: &End, options: &LogOptions) -> Result<Segments, OpenError> {
+    let mut segments = Segments::new(survey.listing.slots.iter().copied());
+    segments.chain = end.chain;
+    segments.bytes_replayed = end.bytes;
+    segments.segment = match (end.active(), &survey.snapshot) {
+        (Some(active), _) => active.segment,
+        (None, Some(snapshot)) => snapshot.first_segment - 1,
+        (None, None) => 0,
+    };
+    if let Some((active, before)) = end.segments.split_last() {
+        segments.sealed.extend(before.iter().map(|walked| Sealed {
+            slot: walked.slot,
+            segment: walked.segment,
+            bytes: walked.bytes,
+            last: walked.last,
+        }));
+        segments.active = Some(Active {
+            file: open_for_writing(&names::segment(&survey.dir, active.slot)).await?,
+            slot: active.slot,
+            segment: active.segment,
+            bytes: active.bytes,
+            offset: active.end,
+            last: active.last,
+            fresh: false,
+            recycled: false,
+        });
+    }
+    let in_use = |slot: u32| end.segments.iter().any(|walked| walked.slot == slot);
+    let former = survey.segments.iter().map(|segment| (segment.slot, segment.len, true));
+    let blank = survey.headless.iter().map(|headless| (headless.slot, headless.len, headless.why != Why::Blank));
+    for (slot, len, recycled) in former.chain(blank).filter(|(slot, _, _)| !in_use(*slot)) {
+        let path = names::segment(&survey.dir, slot);
+        if len == options.segment_bytes && segments.has_room_for_spare() {
+            let file = open_for_writing(&path).await?;
+            segments.add_spare(Spare { file, slot, bytes: len, recycled });
+        } else {
+            fs::remove_file(&path).await.map_err(|error| OpenError::io(&path, error))?;
+            segments.forget_slot(slot);
+        }
+    }
+    if survey.listing.draft {
+        let path = survey.dir.join(names::SNAPSHOT_DRAFT);
+        fs::remove_file(&path).await.map_err(|error| OpenError::io(&path, error))?;
+    }
+    Ok(segments)
+}
+
+async fn open_for_writing(path: &Path) -> Result<File, OpenError> {
+    OpenOptions::new().write(true).open(path).await.map_err(|error| OpenError::io(path, error))
+}

@@ -1,0 +1,10 @@
+//! The log by itself: what it promises of entries, on every kernel, and what opening makes of damaged directories.
+
+#![cfg(target_os = "linux")]
+
+mod log {
+    pub mod rig;
+
+    mod damage;
+    mod life;
+}
