@@ -11,6 +11,7 @@ use crate::fiber::{self, IntoFiber, JoinError, Payload, StopRequest};
 use crate::os::cpus;
 use crate::os::signals::StopSignals;
 use crate::plane::backend::affinity::Pin;
+use crate::plane::backend::sim::SimHost;
 use crate::plane::backend::{AnyBackend, BackendConfig, BackendKind, Caps, Selection};
 use crate::plane::{Instant, LoopConfig, ShardLoop};
 use crate::shard::blocking::BlockingThreads;
@@ -182,6 +183,14 @@ impl Builder {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Builder {
         self.backend.seed = seed;
+        self
+    }
+
+    /// Runs the program on a simulated host, in its world, whose seed counts then.
+    #[must_use]
+    pub fn simulated(mut self, host: &SimHost) -> Builder {
+        self.io = Selection::Sim;
+        self.backend.host = Some(host.clone());
         self
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::plane::backend::caps::{Feature, KernelVersion, Mode, ModePolicy, OpSet};
+use crate::plane::backend::sim::SimHost;
 
 /// Which backend to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -80,8 +81,10 @@ pub struct BackendConfig {
     pub mode: Mode,
     /// What to do when that is not to be had.
     pub mode_policy: ModePolicy,
-    /// The seed of a simulated kernel.
+    /// The seed of a simulated kernel, when it has a world of its own.
     pub seed: u64,
+    /// The host that a simulated kernel runs; none makes one, alone in a world of its own.
+    pub host: Option<SimHost>,
     /// A poorer kernel to pretend, for tests of degraded paths.
     pub shim: Shim,
 }
@@ -95,6 +98,7 @@ impl Default for BackendConfig {
             mode: Mode::Exclusive,
             mode_policy: ModePolicy::BestAvailable,
             seed: 0,
+            host: None,
             shim: Shim::default(),
         }
     }

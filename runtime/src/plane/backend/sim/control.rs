@@ -7,12 +7,17 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::OpKind;
+use crate::error::{IoError, IoResult, OpKind, Stage};
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::caps::OpSet;
-use crate::plane::backend::sim::events::Posted;
+use crate::plane::backend::sim::disk::Survival;
+use crate::plane::backend::sim::events::{Posted, SyncFate};
+use crate::plane::backend::sim::faults::DiskFaults;
 use crate::plane::backend::sim::world::{LoopId, World};
 use crate::plane::time::Instant;
 
@@ -23,6 +28,8 @@ pub(super) enum Rule {
     Answer(i32),
     /// At most this many bytes to move.
     Short(usize),
+    /// How a sync ends.
+    Sync(SyncFate),
 }
 
 /// What was ordered and not yet used.
@@ -188,13 +195,59 @@ impl SimControl {
 
     /// Changes the size of the simulated disk; what is written stays, also when that is more.
     pub fn resize_disk(&self, bytes: u64) {
-        self.world.lock().fs.disk.resize(bytes);
+        self.world.lock().fs.space.resize(bytes);
+    }
+
+    /// The next sync, or durable write, fails with `errno`, and the page cache drops what it covered: of that the disk
+    /// holds what `survival` says, programs read what the disk holds, and the sync after this one has nothing to do
+    /// and answers 0. The length of the file is kept, and is the next sync's to store.
+    pub fn fail_sync(&self, errno: i32, survival: Survival) {
+        self.world.lock().controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Fails(errno, survival))));
+    }
+
+    /// The next sync, or durable write, answers as if it had ended well, and what it covers is as unsynced as before.
+    pub fn lie_about_sync(&self) {
+        self.world.lock().controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Lies)));
+    }
+
+    /// From now on the disk fails by chance, as the seed draws.
+    pub fn disk_faults(&self, faults: DiskFaults) {
+        self.world.lock().disk_faults = faults;
+    }
+
+    /// Turns one bit of a file over; see [`Disk::flip_bit`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// [`Disk::flip_bit`]: crate::plane::backend::sim::Disk::flip_bit
+    pub fn flip_bit(&self, path: impl AsRef<Path>, bit: u64) -> IoResult<()> {
+        let path = path.as_ref();
+        let flipped = self.world.lock().fs.flip_bit(path.as_os_str().as_bytes(), bit);
+        flipped.map_err(|errno| not_there(errno, path))
+    }
+
+    /// Makes bytes of a file unreadable (`EIO`) until they are written anew.
+    ///
+    /// # Errors
+    ///
+    /// No such file.
+    pub fn damage(&self, path: impl AsRef<Path>, bytes: Range<u64>) -> IoResult<()> {
+        let path = path.as_ref();
+        let damaged = self.world.lock().fs.damage(path.as_os_str().as_bytes(), bytes);
+        damaged.map_err(|errno| not_there(errno, path))
     }
 
     /// The world's clock.
     pub fn now(&self) -> Instant {
         self.world.lock().time.now()
     }
+}
+
+fn not_there(errno: i32, path: &Path) -> IoError {
+    IoError::new(errno, OpKind::Write, Stage::Completion)
+        .with_context(format!("{} on a simulated disk", path.display()))
 }
 
 impl fmt::Debug for SimControl {

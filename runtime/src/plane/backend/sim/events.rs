@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use crate::error::OpKind;
 use crate::plane::backend::RawCompletion;
+use crate::plane::backend::sim::disk::Survival;
+use crate::plane::backend::sim::durable::Syncing;
 use crate::plane::backend::sim::net::packet::Packet;
 use crate::plane::backend::sim::world::{LoopId, ObjectId};
 use crate::plane::fd::RawDescriptor;
@@ -46,6 +48,11 @@ impl Chance {
         word ^ (word >> 31)
     }
 
+    /// Whether something of this likelihood, 0 to 1, happens. What is impossible draws nothing.
+    pub(super) fn happens(&mut self, likelihood: f64) -> bool {
+        likelihood > 0.0 && ((self.next() >> 11) as f64) < likelihood * (1_u64 << 53) as f64
+    }
+
     /// A number of the range, which is not empty.
     pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
         let width = range.end - range.start;
@@ -62,6 +69,18 @@ pub(super) enum Event {
     Arrive(Packet),
     /// A connection request that was dropped is sent again.
     Redial(ObjectId),
+    /// A sync reaches the disk; its completion comes right after.
+    Synced(Syncing, SyncFate),
+}
+
+/// How a sync ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncFate {
+    Well,
+    /// It is said to have ended well, and nothing was done.
+    Lies,
+    /// With this error; the cache has dropped what it covered, and of that so much reached the disk.
+    Fails(i32, Survival),
 }
 
 /// A completion on its way to its loop.
@@ -125,6 +144,11 @@ impl Timeline {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Nothing is planned any more.
+    pub(super) fn clear(&mut self) {
+        self.planned.clear();
     }
 
     /// Moves the clock forward; never backward.

@@ -2,10 +2,10 @@
 
 use crate::plane::backend::operand::OpenHow;
 use crate::plane::backend::sim::exec::Answer;
-use crate::plane::backend::sim::fs::{Content, Inode};
+use crate::plane::backend::sim::fs::Inode;
 use crate::plane::backend::sim::ops::InFlight;
 use crate::plane::backend::sim::world::{Body, Errno, ObjectId, State};
-use crate::plane::op::NO_OFFSET;
+use crate::plane::op::{NO_OFFSET, RawOp};
 
 /// One opening of a file.
 #[derive(Debug)]
@@ -78,10 +78,17 @@ impl State {
         if !fits(at, op.want()) {
             return Err(libc::EINVAL);
         }
-        let bytes = op.operand.gather(0, op.want());
+        let mut bytes = op.operand.gather(0, op.want());
+        if !bytes.is_empty() && self.chance.happens(self.disk_faults.bit_flip) {
+            let bit = self.chance.within(0..bytes.len() as u64 * 8) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
         let (count, end) = self.fs.write(inode, (!append).then_some(at), &bytes, self.time.now())?;
         if offset == NO_OFFSET {
             self.file_mut(object)?.position = end;
+        }
+        if op.is_durable() && count > 0 {
+            self.syncing = self.fs.begin_range_sync(inode, end - count as u64, count as u64);
         }
         Ok(Some(count))
     }
@@ -125,12 +132,26 @@ impl State {
         self.fs.close(file.inode);
     }
 
-    /// Everything written is on the simulated disk at once; what a sync adds is the wait, and what was told to fail.
+    /// Begins a sync; it has its effect when its completion has come so far. See [`post`](State::post).
     pub(super) fn sync(&mut self, object: ObjectId) -> Result<(), Errno> {
         let inode = self.file_mut(object)?.inode;
-        match self.fs.node(inode)?.content {
-            Content::File(_) | Content::Directory(_) => Ok(()),
-            Content::Socket | Content::Null | Content::Zero => Err(libc::EINVAL),
+        self.syncing = Some(self.fs.begin_sync(inode, self.time.now())?);
+        Ok(())
+    }
+
+    /// Whether trying this op may change what the disk holds or may hold.
+    pub(super) fn changes_disk(&self, op: &RawOp) -> bool {
+        match *op {
+            RawOp::Write { fd, .. } | RawOp::WriteDurable { fd, .. } | RawOp::WriteVectored { fd, .. } => {
+                self.is_file(fd)
+            }
+            RawOp::Open { how, .. } => how.create || how.truncate,
+            RawOp::Allocate { .. }
+            | RawOp::Truncate { .. }
+            | RawOp::Rename { .. }
+            | RawOp::Unlink { .. }
+            | RawOp::Mkdir { .. } => true,
+            _ => false,
         }
     }
 }

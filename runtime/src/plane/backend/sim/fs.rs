@@ -3,13 +3,19 @@
 //! It starts with `/tmp` and `/dev` (`null` and `zero`). Relative paths begin at the root. The simulated process may
 //! do everything, as root may; its umask is 022. There are no links, hard or symbolic. A file without a name lives
 //! until its last descriptor is closed. Times are the virtual clock's, counted from a fixed day.
+//!
+//! Beside what programs see, every file and directory keeps what the disk holds of it; see [`Disk`].
+//!
+//! [`Disk`]: super::Disk
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use crate::plane::backend::operand::{FileKind, Listing};
-use crate::plane::backend::sim::pages::{Disk, PAGE_BYTES, Pages};
+use crate::plane::backend::sim::journal::{Entry, Journal};
+use crate::plane::backend::sim::pages::{Pages, Space};
+use crate::plane::backend::sim::sparse::PAGE_BYTES;
 use crate::plane::backend::sim::world::Errno;
 use crate::plane::time::Instant;
 
@@ -27,7 +33,7 @@ const DISK_BYTES: u64 = 4 << 30;
 pub(crate) struct Inode(u64);
 
 /// What a file is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Content {
     File(Pages),
     Directory(Directory),
@@ -39,20 +45,22 @@ pub(super) enum Content {
     Zero,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Directory {
-    entries: BTreeMap<Vec<u8>, Inode>,
-    parent: Inode,
+    pub(super) entries: BTreeMap<Vec<u8>, Inode>,
+    /// The same as the disk holds it.
+    pub(super) stored: BTreeMap<Vec<u8>, Inode>,
+    pub(super) parent: Inode,
 }
 
 /// A file of any sort.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) content: Content,
     mode: u32,
-    links: u32,
+    pub(super) links: u32,
     /// Open descriptors.
-    opens: u32,
+    pub(super) opens: u32,
     accessed: Instant,
     modified: Instant,
     changed: Instant,
@@ -60,11 +68,16 @@ pub(super) struct Node {
 }
 
 /// The tree and its disk.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FileSystem {
-    nodes: BTreeMap<Inode, Node>,
+    pub(super) nodes: BTreeMap<Inode, Node>,
     next: u64,
-    pub(super) disk: Disk,
+    pub(super) space: Space,
+    pub(super) journal: Journal,
+    /// Files that have neither a name nor a descriptor, and that the disk may know all the same.
+    pub(super) ghosts: BTreeSet<Inode>,
+    /// The file changed last, until it is known when that completes.
+    pub(super) fresh: Option<Inode>,
 }
 
 /// How a path ends.
@@ -84,13 +97,19 @@ struct Place<'a> {
     slash: bool,
 }
 
-const ROOT: Inode = Inode(1);
+pub(super) const ROOT: Inode = Inode(1);
 
 impl FileSystem {
     pub(super) fn new() -> FileSystem {
-        let mut fs = FileSystem { nodes: BTreeMap::new(), next: 1, disk: Disk::new(DISK_BYTES) };
-        let root = Directory { entries: BTreeMap::new(), parent: ROOT };
-        fs.add(Content::Directory(root), 0o755, Instant::ORIGIN);
+        let mut fs = FileSystem {
+            nodes: BTreeMap::new(),
+            next: 1,
+            space: Space::new(DISK_BYTES),
+            journal: Journal::default(),
+            ghosts: BTreeSet::new(),
+            fresh: None,
+        };
+        fs.add(Content::Directory(Directory::new(ROOT)), 0o755, Instant::ORIGIN);
         let entries = [("tmp", 0o1777), ("dev", 0o755)];
         for (name, mode) in entries {
             fs.add_directory(ROOT, name.as_bytes(), mode, Instant::ORIGIN);
@@ -101,7 +120,20 @@ impl FileSystem {
                 fs.enter(dev, name.as_bytes(), inode, Instant::ORIGIN);
             }
         }
+        fs.sync_all();
         fs
+    }
+
+    /// The same file system without its files.
+    pub(super) fn bare(&self) -> FileSystem {
+        FileSystem {
+            nodes: BTreeMap::new(),
+            next: self.next,
+            space: self.space.clone(),
+            journal: Journal::default(),
+            ghosts: BTreeSet::new(),
+            fresh: None,
+        }
     }
 
     fn add(&mut self, content: Content, mode: u32, now: Instant) -> Inode {
@@ -114,9 +146,9 @@ impl FileSystem {
     }
 
     fn add_directory(&mut self, parent: Inode, name: &[u8], mode: u32, now: Instant) {
-        let directory = Directory { entries: BTreeMap::new(), parent };
-        let inode = self.add(Content::Directory(directory), mode, now);
+        let inode = self.add(Content::Directory(Directory::new(parent)), mode, now);
         self.enter(parent, name, inode, now);
+        self.note([(parent, name, Some(inode))]);
         if let Some(parent) = self.nodes.get_mut(&parent) {
             parent.links += 1;
         }
@@ -126,7 +158,7 @@ impl FileSystem {
         self.nodes.get(&inode).ok_or(libc::ENOENT)
     }
 
-    fn node_mut(&mut self, inode: Inode) -> Result<&mut Node, Errno> {
+    pub(super) fn node_mut(&mut self, inode: Inode) -> Result<&mut Node, Errno> {
         self.nodes.get_mut(&inode).ok_or(libc::ENOENT)
     }
 
@@ -142,9 +174,9 @@ impl FileSystem {
     }
 
     /// A file's pages, with the disk they are on.
-    fn pages(&mut self, inode: Inode) -> Option<(&mut Pages, &mut Disk)> {
+    pub(super) fn pages(&mut self, inode: Inode) -> Option<(&mut Pages, &mut Space)> {
         match &mut self.nodes.get_mut(&inode)?.content {
-            Content::File(pages) => Some((pages, &mut self.disk)),
+            Content::File(pages) => Some((pages, &mut self.space)),
             _ => None,
         }
     }
@@ -233,12 +265,40 @@ impl FileSystem {
         self.collect(inode);
     }
 
-    /// Lets a file go that has no name and no descriptor.
-    fn collect(&mut self, inode: Inode) {
-        let gone = self.nodes.get(&inode).is_some_and(|node| node.links == 0 && node.opens == 0);
-        if gone && let Some(Node { content: Content::File(mut pages), .. }) = self.nodes.remove(&inode) {
-            pages.free(&mut self.disk);
+    /// Lets a file go that has no name and no descriptor; what the disk may know of it is kept.
+    pub(super) fn collect(&mut self, inode: Inode) {
+        let Some(node) = self.nodes.get_mut(&inode).filter(|node| node.links == 0 && node.opens == 0) else { return };
+        if let Content::File(pages) = &mut node.content {
+            pages.free(&mut self.space);
         }
+        self.ghosts.insert(inode);
+        self.bury();
+    }
+
+    /// Forgets the ghosts the disk cannot come to know any more.
+    pub(super) fn bury(&mut self) {
+        if self.ghosts.is_empty() {
+            return;
+        }
+        let directories = self.nodes.values().filter_map(|node| match &node.content {
+            Content::Directory(directory) => Some(directory),
+            _ => None,
+        });
+        let known: BTreeSet<Inode> = directories.flat_map(|directory| directory.stored.values().copied()).collect();
+        for inode in std::mem::take(&mut self.ghosts) {
+            if known.contains(&inode) || self.journal.names(inode) {
+                self.ghosts.insert(inode);
+            } else {
+                self.nodes.remove(&inode);
+            }
+        }
+    }
+
+    /// Notes names that changed, together.
+    fn note<const N: usize>(&mut self, names: [(Inode, &[u8], Option<Inode>); N]) {
+        let entry =
+            |(directory, name, inode): (Inode, &[u8], Option<Inode>)| Entry { directory, name: name.to_vec(), inode };
+        self.journal.note(names.map(entry).into());
     }
 
     /// Opens by the system's flags: answers the file and counts one descriptor of it.
@@ -259,6 +319,7 @@ impl FileSystem {
             (None, Last::Name(name)) if create => {
                 let inode = self.add(Content::File(Pages::default()), mode & 0o7777 & !UMASK, now);
                 self.enter(place.directory, name, inode, now);
+                self.note([(place.directory, name, Some(inode))]);
                 inode
             }
             (None, _) => return Err(libc::ENOENT),
@@ -286,7 +347,7 @@ impl FileSystem {
     pub(super) fn read(&mut self, inode: Inode, offset: u64, count: usize, now: Instant) -> Result<Vec<u8>, Errno> {
         let node = self.node_mut(inode)?;
         let bytes = match &node.content {
-            Content::File(pages) => pages.read(offset, count),
+            Content::File(pages) => pages.read(offset, count)?,
             Content::Zero => vec![0; count],
             Content::Null => Vec::new(),
             Content::Directory(_) => return Err(libc::EISDIR),
@@ -308,11 +369,11 @@ impl FileSystem {
         bytes: &[u8],
         now: Instant,
     ) -> Result<(usize, u64), Errno> {
-        let Some((pages, disk)) = self.pages(inode) else {
+        let Some((pages, space)) = self.pages(inode) else {
             return Ok((bytes.len(), offset.unwrap_or(0) + bytes.len() as u64));
         };
         let offset = offset.unwrap_or(pages.len());
-        let count = pages.write(disk, offset, bytes)?;
+        let count = pages.write(space, offset, bytes, now)?;
         if count > 0 {
             self.touch(inode, now);
         }
@@ -320,8 +381,8 @@ impl FileSystem {
     }
 
     pub(super) fn truncate(&mut self, inode: Inode, len: u64, now: Instant) -> Result<(), Errno> {
-        let Some((pages, disk)) = self.pages(inode) else { return Err(libc::EINVAL) };
-        pages.truncate(disk, len)?;
+        let Some((pages, space)) = self.pages(inode) else { return Err(libc::EINVAL) };
+        pages.truncate(space, len)?;
         self.touch(inode, now);
         Ok(())
     }
@@ -334,13 +395,15 @@ impl FileSystem {
         keep_size: bool,
         now: Instant,
     ) -> Result<(), Errno> {
-        let Some((pages, disk)) = self.pages(inode) else { return Err(libc::ENODEV) };
-        pages.reserve(disk, offset, len, keep_size)?;
+        let Some((pages, space)) = self.pages(inode) else { return Err(libc::ENODEV) };
+        pages.reserve(space, offset, len, keep_size)?;
         self.touch(inode, now);
         Ok(())
     }
 
+    /// A file's contents or length changed, by the op that is being performed.
     fn touch(&mut self, inode: Inode, now: Instant) {
+        self.fresh = Some(inode);
         if let Some(node) = self.nodes.get_mut(&inode) {
             (node.modified, node.changed) = (now, now);
         }
@@ -356,6 +419,7 @@ impl FileSystem {
             None => {
                 let inode = self.add(Content::Socket, 0o777 & !UMASK, now);
                 self.enter(place.directory, name, inode, now);
+                self.note([(place.directory, name, Some(inode))]);
                 Ok(inode)
             }
         }
@@ -388,6 +452,7 @@ impl FileSystem {
             (_, true) => return Err(libc::ENOTDIR),
         }
         self.leave(place.directory, name, now);
+        self.note([(place.directory, name, None)]);
         self.unlinked(place.directory, inode, now);
         Ok(())
     }
@@ -441,6 +506,7 @@ impl FileSystem {
         }
         self.leave(source.directory, old, now);
         self.enter(target.directory, new, moved, now);
+        self.note([(source.directory, old, None), (target.directory, new, Some(moved))]);
         if let Some(node) = self.nodes.get_mut(&moved) {
             node.changed = now;
             if let Content::Directory(directory) = &mut node.content {
@@ -486,7 +552,25 @@ impl FileSystem {
     }
 }
 
+impl Directory {
+    fn new(parent: Inode) -> Directory {
+        Directory { entries: BTreeMap::new(), stored: BTreeMap::new(), parent }
+    }
+}
+
 impl Node {
+    /// The same node, without the contents of a file or directory.
+    pub(super) fn clone_without_content(&self) -> Node {
+        let content = match self.content {
+            Content::File(_) => Content::File(Pages::default()),
+            Content::Directory(_) => Content::Directory(Directory::new(ROOT)),
+            Content::Socket => Content::Socket,
+            Content::Null => Content::Null,
+            Content::Zero => Content::Zero,
+        };
+        Node { content, ..*self }
+    }
+
     fn kind(&self) -> FileKind {
         match self.content {
             Content::File(_) => FileKind::File,

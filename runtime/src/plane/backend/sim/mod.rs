@@ -9,6 +9,8 @@
 //! Computing takes no virtual time either, with one exception: a loop that looks at the kernel again and again without
 //! waiting would stop the clock for everyone else, so after a hundred such looks each further one takes a microsecond.
 //!
+//! Files are cached: what was not synced may be lost when the host's power is cut; see [`Disk`] and [`SimHost`].
+//!
 //! The simulated host is alone: it has its loopback, and every other address is without a route (`ENETUNREACH`). It
 //! answers as Linux does otherwise; [`SimBackend::control`] makes it fail. A kind of op it lacks completes with
 //! `-ENOSYS`. A job runs to its end inside the flush that hands it over, on a thread of its own as on a real kernel's
@@ -38,17 +40,28 @@ use crate::plane::time::Instant;
 use crate::plane::token::Token;
 
 pub use control::{Held, SimControl};
+pub use disk::{Disk, Survival};
+pub use faults::DiskFaults;
+pub use host::SimHost;
 
 mod control;
+mod disk;
+mod durable;
 mod events;
 mod exec;
+mod faults;
 mod file;
 mod fs;
+mod host;
+mod journal;
 mod memory;
 mod net;
 mod ops;
 mod pages;
 mod pipe;
+mod power;
+mod sparse;
+mod unsynced;
 mod world;
 
 /// Looks at the kernel without waiting that take no time, and what each further one takes.
@@ -89,6 +102,8 @@ pub struct SimBackend {
     registration_refused: bool,
     /// Looks at the kernel since the last wait.
     looks: u32,
+    /// The loop was told that its host has no power any more; since then it only ends.
+    told_of_power: bool,
 }
 
 /// What waits to be handed over, in order.
@@ -112,7 +127,7 @@ impl SimBackend {
                 Entry::Cancel(token) => state.cancel(self.home, token),
                 Entry::Submit(op) if !self.caps.supports(op.kind()) => state.post(&op, -errno::ENOSYS, false),
                 Entry::Submit(op) if asks_hidden(&self.caps, op.operand.op()) => state.post(&op, -errno::EINVAL, false),
-                Entry::Submit(mut op) if op.kind() == OpKind::Job => {
+                Entry::Submit(mut op) if op.kind() == OpKind::Job && !state.power.is_cut() => {
                     let ruled = state.controls.rule_for(OpKind::Job);
                     drop(state);
                     let res = match ruled {
@@ -136,20 +151,43 @@ impl SimBackend {
     }
 
     /// Lets things happen until something is ready for this loop.
-    fn wait_until(&self, deadline: Option<Instant>) -> IoResult<()> {
+    fn wait_until(&mut self, deadline: Option<Instant>) -> IoResult<()> {
         let mut state = self.world.lock();
-        while !state.has_ready(self.home) && !self.waker.is_rung() {
+        while !state.power.is_cut() && !state.has_ready(self.home) && !self.waker.is_rung() {
             if state.step(deadline.unwrap_or(Instant::NEVER)) {
                 continue;
+            }
+            if state.power.is_cut() {
+                break;
             }
             let Some(deadline) = deadline else { return Err(self.quiescent(&state)) };
             state.time.advance(deadline);
             return Ok(());
         }
+        if state.power.is_cut() {
+            drop(state);
+            return self.heed_power().map(drop);
+        }
         // What happens at this same moment is part of this wake.
         let now = state.time.now();
         state.run_until(now);
         Ok(())
+    }
+
+    /// Whether the power is cut. The first time that is an error, which ends the loop; from then on every op it has
+    /// is answered, so that it comes to its end.
+    fn heed_power(&mut self) -> IoResult<bool> {
+        let mut state = self.world.lock();
+        if !state.power.is_cut() {
+            return Ok(false);
+        }
+        state.abandon(self.home);
+        if self.told_of_power {
+            return Ok(true);
+        }
+        self.told_of_power = true;
+        Err(IoError::new(libc::EHOSTDOWN, OpKind::Wait, Stage::Completion)
+            .with_context(format!("the power of the simulated host was cut at step {}", state.power.steps())))
     }
 
     fn quiescent(&self, state: &State) -> IoError {
@@ -243,8 +281,16 @@ impl Backend for SimBackend {
         for feature in FEATURES {
             caps.set(feature, !shim.hides(feature));
         }
-        let world = Arc::new(World::new(config.seed));
-        let home = world.lock().enter();
+        let host = config.host.clone().unwrap_or_else(|| SimHost::new(config.seed));
+        let world = Arc::clone(host.world());
+        let home = {
+            let mut state = world.lock();
+            if state.power.is_cut() {
+                return Err(IoError::new(libc::EHOSTDOWN, OpKind::Setup, Stage::Setup)
+                    .with_context("the simulated host has no power; put it on with SimHost::power_on"));
+            }
+            state.enter()
+        };
         Ok(SimBackend {
             world,
             home,
@@ -255,6 +301,7 @@ impl Backend for SimBackend {
             registered: 0,
             registration_refused: shim.fail_registration.is_some(),
             looks: 0,
+            told_of_power: false,
         })
     }
 
@@ -283,12 +330,17 @@ impl Backend for SimBackend {
 
     fn flush(&mut self) -> IoResult<()> {
         self.hand_over();
-        self.look();
+        if !self.heed_power()? {
+            self.look();
+        }
         Ok(())
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> IoResult<()> {
         self.hand_over();
+        if self.heed_power()? {
+            return Ok(());
+        }
         let now = self.now();
         // The end of time is no deadline.
         let deadline = timeout.map(|timeout| now + timeout).filter(|deadline| *deadline != Instant::NEVER);

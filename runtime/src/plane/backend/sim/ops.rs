@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::error::{OpKind, errno};
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::control::Rule;
-use crate::plane::backend::sim::events::{Event, Posted, span_nanos};
+use crate::plane::backend::sim::disk::Survival;
+use crate::plane::backend::sim::events::{Event, Posted, SyncFate, span_nanos};
 use crate::plane::backend::sim::exec::{Attempt, side_of};
 use crate::plane::backend::sim::memory::Operand;
 use crate::plane::backend::sim::world::{Body, Errno, LoopId, ObjectId, Side, State};
@@ -38,11 +39,13 @@ pub(super) struct InFlight {
     limit: usize,
     /// A connect that has sent its dial.
     pub(super) begun: bool,
+    /// How the sync ends that it is, or does.
+    fate: SyncFate,
 }
 
 impl InFlight {
     pub(super) fn new(home: LoopId, token: Token, operand: Operand) -> InFlight {
-        InFlight { home, token, operand, object: None, done: 0, limit: usize::MAX, begun: false }
+        InFlight { home, token, operand, object: None, done: 0, limit: usize::MAX, begun: false, fate: SyncFate::Well }
     }
 
     pub(super) fn kind(&self) -> OpKind {
@@ -55,7 +58,7 @@ impl InFlight {
     }
 
     /// A write that is a sync as well.
-    fn is_durable(&self) -> bool {
+    pub(super) fn is_durable(&self) -> bool {
         matches!(self.operand.op(), RawOp::WriteDurable { .. })
     }
 
@@ -84,6 +87,9 @@ impl InFlight {
 impl State {
     /// Starts an op, unless the fault controls have another answer.
     pub(super) fn issue(&mut self, mut op: InFlight) {
+        if self.power.counts_down() {
+            return self.keep(op);
+        }
         // A durable write meets what was ordered for syncs as well.
         let rule = match self.controls.rule_for(op.kind()) {
             None if op.is_durable() => self.controls.rule_for(OpKind::Sync),
@@ -92,7 +98,14 @@ impl State {
         match rule {
             Some(Rule::Answer(res)) => return self.post(&op, res, false),
             Some(Rule::Short(limit)) => op.limit = limit,
+            Some(Rule::Sync(fate)) => op.fate = fate,
             None => {}
+        }
+        if self.power.is_watched() && self.changes_disk(op.operand.op()) {
+            self.show_disk();
+        }
+        if self.disk_faults.any() && self.meets_disk_fault(&mut op) {
+            return self.settle();
         }
         match side_of(op.operand.op()) {
             None => {
@@ -108,6 +121,43 @@ impl State {
             },
         }
         self.settle();
+    }
+
+    /// Lets the seed decide whether the disk fails an op; true when it did, and the op was answered.
+    fn meets_disk_fault(&mut self, op: &mut InFlight) -> bool {
+        let faults = self.disk_faults;
+        let (fails, short) = match *op.operand.op() {
+            RawOp::Read { fd, .. } | RawOp::ReadVectored { fd, .. } if self.is_file(fd) => {
+                (faults.read_error, faults.short_read)
+            }
+            RawOp::Write { fd, .. } | RawOp::WriteDurable { fd, .. } | RawOp::WriteVectored { fd, .. }
+                if self.is_file(fd) =>
+            {
+                (faults.write_error, faults.short_write)
+            }
+            RawOp::Sync { .. } => (0.0, 0.0),
+            _ => return false,
+        };
+        if self.chance.happens(fails) {
+            self.post(op, -errno::EIO, false);
+            return true;
+        }
+        if (op.is_durable() || op.kind() == OpKind::Sync) && self.chance.happens(faults.sync_error) {
+            op.fate = SyncFate::Fails(errno::EIO, Survival::Seeded(self.chance.within(0..u64::MAX)));
+        }
+        let want = op.want() as u64;
+        if want > 1 && self.chance.happens(short) {
+            op.limit = self.chance.within(1..want) as usize;
+        }
+        false
+    }
+
+    /// Keeps an op of a host without power: it never completes by itself.
+    fn keep(&mut self, op: InFlight) {
+        self.ops_made += 1;
+        let id = OpId(self.ops_made);
+        self.tokens.insert((op.home, op.token.raw()), id);
+        self.ops.insert(id, op);
     }
 
     /// Tries an op on its object, and lets it wait its turn.
@@ -148,7 +198,7 @@ impl State {
 
     /// Tries an op now or never: its result, or none when it would have to wait or others wait before it.
     pub(super) fn try_at_once(&mut self, op: &mut InFlight) -> Option<i32> {
-        if self.controls.concerns(op.kind()) {
+        if self.controls.concerns(op.kind()) || self.power.is_cut() {
             return None;
         }
         let (raw, side) = side_of(op.operand.op())?;
@@ -167,7 +217,7 @@ impl State {
     }
 
     /// Sends a completion on its way.
-    pub(super) fn post(&mut self, op: &InFlight, res: i32, more: bool) {
+    pub(super) fn post(&mut self, op: &InFlight, mut res: i32, more: bool) {
         let on_disk = op.object.is_some_and(|object| matches!(self.body(object), Ok(Body::File(_))));
         let span = match op.kind() {
             OpKind::Nop => 0..1,
@@ -191,6 +241,13 @@ impl State {
             let latest = &mut object.latest[side as usize];
             *latest = at.max(*latest);
             at = *latest;
+        }
+        self.fs.stamp(at);
+        if let Some(sync) = self.syncing.take() {
+            if let SyncFate::Fails(errno, _) = op.fate {
+                res = -errno;
+            }
+            self.time.plan(at, Event::Synced(sync.completing(at), op.fate));
         }
         let completion = RawCompletion { token: op.token, res, more };
         self.time.plan(at, Event::Complete(Posted { to: op.home, completion, kind: op.kind() }));
@@ -274,6 +331,24 @@ impl State {
         let ids: Vec<OpId> = object.waiting.iter().flatten().chain(&object.polls).copied().collect();
         for id in ids {
             self.conclude(id, -errno);
+        }
+    }
+
+    /// Answers every op of a loop that has no power any more, so that it may end.
+    pub(super) fn abandon(&mut self, home: LoopId) {
+        let ids: Vec<OpId> = self.ops.iter().filter(|(_, op)| op.home == home).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(op) = self.unpark(id) else { continue };
+            let completion = RawCompletion { token: op.token, res: -libc::EHOSTDOWN, more: false };
+            self.hand_over(Posted { to: home, completion, kind: op.kind() });
+        }
+        for posted in self.time.recall(home).into_iter().chain(self.controls.recall(home)) {
+            if let Some(raw) = posted.descriptor() {
+                // One that a rule made up was never open.
+                let _ = self.close(raw);
+            }
+            let completion = RawCompletion { res: -libc::EHOSTDOWN, ..posted.completion };
+            self.hand_over(Posted { completion, ..posted });
         }
     }
 

@@ -15,7 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::control::Controls;
+use crate::plane::backend::sim::disk::Disk;
+use crate::plane::backend::sim::durable::Syncing;
 use crate::plane::backend::sim::events::{Chance, Event, Posted, Timeline};
+use crate::plane::backend::sim::faults::DiskFaults;
 use crate::plane::backend::sim::file::OpenFile;
 use crate::plane::backend::sim::fs::{FileSystem, Inode};
 use crate::plane::backend::sim::net::Socket;
@@ -23,6 +26,7 @@ use crate::plane::backend::sim::net::address::Ports;
 use crate::plane::backend::sim::net::unix::UnixNames;
 use crate::plane::backend::sim::ops::{InFlight, OpId};
 use crate::plane::backend::sim::pipe::{PipeReader, PipeWriter};
+use crate::plane::backend::sim::power::Power;
 use crate::plane::fd::{DescriptorTable, RawDescriptor};
 use crate::plane::time::Instant;
 
@@ -41,6 +45,10 @@ pub(super) struct ObjectId(pub(super) u64);
 /// One of the loops that run on a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LoopId(usize);
+
+impl LoopId {
+    pub(super) const FIRST: LoopId = LoopId(0);
+}
 
 /// What an object is.
 #[derive(Debug)]
@@ -115,6 +123,10 @@ pub(super) struct State {
     pub(super) fs: FileSystem,
     /// Which opening of a file has its lock.
     pub(super) locks: BTreeMap<Inode, ObjectId>,
+    pub(super) disk_faults: DiskFaults,
+    /// The sync of the op that is being performed.
+    pub(super) syncing: Option<Syncing>,
+    pub(super) power: Power,
 }
 
 impl World {
@@ -142,6 +154,9 @@ impl World {
             unix_names: UnixNames::default(),
             fs: FileSystem::new(),
             locks: BTreeMap::new(),
+            disk_faults: DiskFaults::default(),
+            syncing: None,
+            power: Power::default(),
         }))
     }
 
@@ -206,11 +221,20 @@ impl State {
 
     /// Lets the next event happen, unless it is due after `last`.
     pub(super) fn step(&mut self, last: Instant) -> bool {
+        if self.power.is_cut() || self.time.next().is_none_or(|next| next > last) || self.power.counts_down() {
+            return false;
+        }
         let Some(event) = self.time.take(last) else { return false };
         match event {
             Event::Complete(posted) => self.deliver(posted),
             Event::Arrive(packet) => self.arrive(packet),
             Event::Redial(object) => self.redial(object),
+            Event::Synced(sync, fate) => {
+                if self.power.is_watched() {
+                    self.show_disk();
+                }
+                self.fs.end_sync(&sync, fate);
+            }
         }
         self.settle();
         true
@@ -219,7 +243,41 @@ impl State {
     /// Lets everything happen that is due by `until`, and moves the clock there.
     pub(super) fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
-        self.time.advance(until);
+        if !self.power.is_cut() {
+            self.time.advance(until);
+        }
+    }
+
+    /// Shows the disk as it is before it changes, to whom it may concern.
+    pub(super) fn show_disk(&mut self) {
+        self.power.show(Disk(self.fs.clone()));
+    }
+
+    pub(super) fn is_file(&self, raw: RawDescriptor) -> bool {
+        self.lookup(raw).and_then(|object| self.body(object)).is_ok_and(|body| matches!(body, Body::File(_)))
+    }
+
+    /// The number of loops that run here.
+    pub(super) fn loops(&self) -> usize {
+        self.places.iter().filter(|place| !place.left).count()
+    }
+
+    /// The host begins anew, with this disk: no descriptor, no name and no event is left of what was before.
+    pub(super) fn begin_anew(&mut self, disk: Disk) {
+        let open: Vec<RawDescriptor> = self.descriptors.open.keys().copied().collect();
+        for raw in open {
+            // It was open a moment ago.
+            let _ = self.close(raw);
+        }
+        // Handles of the host's former life may still be about: their numbers are not given out again.
+        self.descriptors.free.clear();
+        self.time.clear();
+        self.ports.clear();
+        self.unix_names = UnixNames::default();
+        self.locks.clear();
+        self.power.restore();
+        self.fs = disk.0;
+        self.fs.rest();
     }
 
     /// A completion has reached its loop, unless the fault controls hold it back.

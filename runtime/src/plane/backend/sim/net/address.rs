@@ -134,6 +134,11 @@ impl Ports {
         Ports { tcp: BTreeMap::new(), udp: BTreeMap::new(), resting: BTreeMap::new(), next: first }
     }
 
+    /// Nobody holds a port, and none rests.
+    pub(crate) fn clear(&mut self) {
+        (self.tcp, self.udp, self.resting) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    }
+
     fn held(&self, protocol: Protocol) -> &BTreeMap<u16, Vec<ObjectId>> {
         match protocol {
             Protocol::Tcp => &self.tcp,

@@ -86,6 +86,7 @@ impl State {
                     .fs
                     .make_socket(path.as_os_str().as_bytes(), self.time.now())
                     .map_err(|errno| if errno == libc::EEXIST { libc::EADDRINUSE } else { errno })?;
+                self.fs.stamp(self.time.now());
                 self.unix_names.files.insert(inode, object);
                 UnixName::File(inode, path.clone())
             }
