@@ -363,7 +363,8 @@ impl From<CommitError> for CopyError {
     }
 }
 
-/// Whether the disk, the user's quota, or the allowed size of a file is used up: all mend themselves once there is room.
+/// Whether the disk, the user's quota, or the allowed size of a file is used up: all mend themselves once there is
+/// room.
 pub(crate) fn is_full(error: &IoError) -> bool {
     matches!(error.errno(), errno::ENOSPC | errno::EDQUOT | errno::EFBIG)
 }

@@ -2,9 +2,9 @@
 //!
 //! # Protocol
 //!
-//! Entries are appended to a batch in memory; the writer takes the batch as one frame, writes it with one durable write,
-//! and only when all of it and the sync have come acknowledges everything in it. While one batch is in flight the next
-//! one fills, so a lone commit waits for nobody, and many share a sync.
+//! Entries are appended to a batch in memory; the writer takes the batch as one frame, writes it with one durable
+//! write, and only when all of it and the sync have come acknowledges everything in it. While one batch is in flight
+//! the next one fills, so a lone commit waits for nobody, and many share a sync.
 //!
 //! A short write is continued, and then synced as a whole. A full disk undoes the batch and all behind it, on the disk
 //! too, and the log goes on once there is room. Any other failure is final: the batch in flight is unknown, what fills
@@ -51,8 +51,8 @@ pub trait Replay {
     /// The tables from here on, as they were described to [`Log::append`] or [`Log::snapshot`].
     fn catalogue(&mut self, bytes: &[u8]) -> Result<(), Undecodable>;
 
-    /// The snapshot is over, as of this number; what comes now are the transactions behind it. Without a snapshot this is
-    /// not called.
+    /// The snapshot is over, as of this number; what comes now are the transactions behind it. Without a snapshot this
+    /// is not called.
     fn snapshot_end(&mut self, as_of: u64) -> Result<(), Undecodable>;
 
     /// One transaction. What comes from a snapshot has the snapshot's number, several times; applying a transaction to
@@ -99,8 +99,8 @@ pub struct LogStats {
     pub generation: u32,
 }
 
-/// A log that is open. It lives on one shard. Dropping it takes no more entries; what was appended is still written, and
-/// the directory is let go when that is done.
+/// A log that is open. It lives on one shard. Dropping it takes no more entries; what was appended is still written,
+/// and the directory is let go when that is done.
 pub struct Log {
     shared: Rc<Shared>,
 }

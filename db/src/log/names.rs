@@ -1,7 +1,8 @@
 //! What is in a data directory, by name.
 //!
-//! Segments are `log.N`: a place with a fixed number, whose file is used again and again. Snapshots are `snapshot.N`, `N`
-//! being the last transaction in it; one that is being written is `snapshot.tmp`. Other names are nobody's business.
+//! Segments are `log.N`: a place with a fixed number, whose file is used again and again. Snapshots are `snapshot.N`,
+//! `N` being the last transaction in it; one that is being written is `snapshot.tmp`. Other names are nobody's
+//! business.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,9 @@
 //! Files for frames: one that is written to, those before it, and some that are ready.
 //!
 //! A segment is zero-filled and synced, and its name with it, before the first frame goes in: so a commit meets no full
-//! disk, and its sync has no metadata to write. Half-way through one segment the next is made ready on the side, gently.
-//! One that a snapshot made needless is ready as it is; the frames in it are of a former life and count for nothing.
+//! disk, and its sync has no metadata to write. Half-way through one segment the next is made ready on the side,
+//! gently. One that a snapshot made needless is ready as it is; the frames in it are of a former life and count for
+//! nothing.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;

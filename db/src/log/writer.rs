@@ -1,8 +1,8 @@
 //! The writer: one fiber that takes a batch, writes it, and says how that ended.
 //!
-//! It is sheltered from cancels: a commit on its way is not stopped by whoever waits for it. Between two batches it lets
-//! everybody else run once, so that those who were just acknowledged can join the next batch; with nothing to write it
-//! parks. No timer is involved anywhere.
+//! It is sheltered from cancels: a commit on its way is not stopped by whoever waits for it. Between two batches it
+//! lets everybody else run once, so that those who were just acknowledged can join the next batch; with nothing to
+//! write it parks. No timer is involved anywhere.
 
 use std::rc::Rc;
 
