@@ -4,11 +4,12 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
-use wo::net::{TcpListener, TcpStream};
+use wo::net::{ListenOptions, TcpListener, TcpStream};
 use wo::pool::{Pool, Worker};
 use wo_runtime::fiber::{self, JoinHandle};
 use wo_runtime::plane::backend::Selection;
@@ -19,6 +20,7 @@ use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
+use crate::shards::{self, Duty};
 use crate::walk::{self, Totals, Walker};
 use crate::{memory, nop, spawn, switch, timers};
 
@@ -49,6 +51,69 @@ fn echo(stream: TcpStream) {
     loop {
         let (received, back) = stream.recv(buffer);
         let Ok(1..) = received else { return };
+        let (sent, back) = stream.send_all(back);
+        if sent.is_err() {
+            return;
+        }
+        buffer = back;
+    }
+}
+
+/// A shard has an acceptor of its own each; the kernel spreads the connections over them.
+fn serve_shards(duty: Duty, ready: Ready) -> Result<(), Failure> {
+    let builder = Builder::new().io(Selection::Uring).shards(duty.shards).pin(true);
+    builder.run(move || listen_everywhere(duty, ready)).map_err(|error| Failure::new("run wo", error))?
+}
+
+#[wo::fiber]
+fn listen_everywhere(duty: Duty, ready: Ready) -> Result<(), Failure> {
+    let refused = |error| Failure::new(format!("serve on {ANY_PORT}"), error);
+    let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
+    let listener = TcpListener::bind_with(ANY_PORT, shared).map_err(refused)?;
+    let address = listener.local_addr();
+    for shard in 1..wo::shards() {
+        let (listens, listening) = wo::oneshot();
+        wo::post_to(shard, move || drop(wo::spawn(listen_too(address, shared, listens, duty))));
+        listening.recv().flatten().map_err(refused)?;
+    }
+    ready(address)?;
+    accept_work(listener, duty).map_err(refused)
+}
+
+#[wo::fiber]
+fn listen_too(
+    address: SocketAddr,
+    shared: ListenOptions,
+    listens: wo::oneshot::Sender<wo::IoResult<()>>,
+    duty: Duty,
+) -> wo::IoResult<()> {
+    match TcpListener::bind_with(address, shared) {
+        Ok(listener) => {
+            let _told = listens.send(Ok(()));
+            accept_work(listener, duty)
+        }
+        Err(error) => {
+            let _told = listens.send(Err(error));
+            Ok(())
+        }
+    }
+}
+
+#[wo::fiber]
+fn accept_work(listener: TcpListener, duty: Duty) -> wo::IoResult<()> {
+    loop {
+        let (stream, _) = listener.accept()?;
+        drop(wo::spawn(|| work(stream, duty)));
+    }
+}
+
+#[wo::fiber]
+fn work(stream: TcpStream, duty: Duty) {
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    loop {
+        let (received, back) = stream.recv(buffer);
+        let Ok(1..) = received else { return };
+        duty.work(&back);
         let (sent, back) = stream.send_all(back);
         if sent.is_err() {
             return;
@@ -149,6 +214,10 @@ impl Subject for Wo {
         Some(serve)
     }
 
+    fn shards(&self) -> Option<shards::Serve> {
+        Some(serve_shards)
+    }
+
     fn round(&self, bench: Bench) -> Option<Round> {
         match bench {
             Bench::Spawn => Some(spawn::round::<Wo>),
@@ -157,7 +226,7 @@ impl Subject for Wo {
             Bench::Timers => Some(timers::round::<Wo>),
             Bench::Memory => Some(memory::round::<Wo>),
             Bench::Walk => Some(walk::round::<Wo>),
-            Bench::Echo => None,
+            Bench::Echo | Bench::Shards => None,
         }
     }
 }
