@@ -1,9 +1,9 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards` measures every subject of the build in alternating rounds on one
-//! machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file per runtime,
-//! `echo.rs` to `shards.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs` takes turns,
-//! `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards` measures every subject of the build in alternating
+//! rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file
+//! per runtime, `echo.rs` to `shards.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs`
+//! takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
 
 mod alloc;
 mod bench;

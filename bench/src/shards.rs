@@ -1,21 +1,27 @@
 //! `shards`: whether a server with two shards does twice the work of one.
 //!
-//! A case is connections x bytes x work: every request makes the server compute for so many microseconds before it sends
-//! the bytes back. What is computed is a fixed amount, gauged once on an idle core, not a span of time, so a shard that
-//! is kept from its core takes longer. Each subject serves twice, at one shard and at as many as there are cores, each
-//! in a process of its own, and every round measures both, one after the other.
+//! A case is connections x bytes x work: every request makes the server compute for so many microseconds before it
+//! sends the bytes back. What is computed is a fixed amount, gauged once on an idle core, not a span of time, so a
+//! shard that is kept from its core takes longer. Each subject serves twice, at one shard and at as many as there are
+//! cores, each in a process of its own, and every round measures both, one after the other.
 //!
-//! On a machine of two cores the load has none to itself. With work it costs little beside the server, and `speedup`
-//! is the plain ratio of requests per second. Without work the load takes as much of the cores as the server, and that
-//! ratio says nothing; `capacity` leaves the load's cost out: it is the ratio of requests per second of the server's own
-//! processor time, times the number of shards, and so what the ratio would be if the load ran elsewhere and the shards
-//! were evenly busy. `load_cpu` is the load's share of one core while all shards served.
+//! On a machine of two cores the load has none to itself, so a closed loop shows the load as much as the server; it
+//! is measured all the same, as `loop_speedup`, with the load's share of a core beside it. What the shards can do is
+//! measured without the load: the server is stopped (SIGSTOP) while the requests are laid into its sockets, then it
+//! goes on, and the clock runs until every answer lies in the client's sockets. All that time the load sleeps: its
+//! sockets are told not to wake it before the last byte (SO_RCVLOWAT). A server reads one request at a time, as it
+//! does in the loop. `speedup` is the ratio of these rates, at all shards to at one.
 
 use std::ffi::OsString;
 use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::bench::Cores;
 use crate::echo::{self, Ready};
@@ -40,6 +46,8 @@ pub type Serve = fn(duty: Duty, ready: Ready) -> Result<(), Failure>;
 pub struct Duty {
     /// The number of shards, threads or workers.
     pub shards: usize,
+    /// Bytes of a request: it reads no more at a time.
+    pub bytes: usize,
     turns: u64,
 }
 
@@ -47,14 +55,15 @@ impl Duty {
     /// What the parent asked of this process.
     pub fn of_this_process() -> Result<Duty, Failure> {
         let asked = std::env::var(DUTY).map_err(|error| Failure::new(format!("read {DUTY}"), error))?;
-        let duty = asked
-            .split_once('x')
-            .and_then(|(shards, turns)| Some(Duty { shards: shards.parse().ok()?, turns: turns.parse().ok()? }));
-        duty.ok_or_else(|| Failure::new(format!("read {DUTY}={asked}"), "expected shards x turns"))
+        let numbers: Vec<u64> = asked.split('x').map_while(|number| number.parse().ok()).collect();
+        match numbers[..] {
+            [shards, bytes, turns] => Ok(Duty { shards: shards as usize, bytes: bytes as usize, turns }),
+            _ => Err(Failure::new(format!("read {DUTY}={asked}"), "expected shards x bytes x turns")),
+        }
     }
 
     fn variable(self) -> (&'static str, OsString) {
-        (DUTY, format!("{}x{}", self.shards, self.turns).into())
+        (DUTY, format!("{}x{}x{}", self.shards, self.bytes, self.turns).into())
     }
 
     /// The work of one request.
@@ -107,28 +116,95 @@ impl FromStr for Case {
     }
 }
 
-/// A server and the connections to it.
+/// A server, the closed loop's connections to it, and those that are laid full.
 #[derive(Debug)]
 struct Served {
     load: Load,
+    burst: Burst,
     server: Worker,
     cpu: ProcessCpu,
 }
 
 impl Served {
     fn open(post: &Post, case: Case, shards: usize) -> Result<Served, Failure> {
-        let duty = Duty { shards, turns: case.work_us * turns_per_microsecond() };
+        let duty = Duty { shards, bytes: case.echo.bytes, turns: case.work_us * turns_per_microsecond() };
         let post = Post { variable: Some(duty.variable()), ..post.clone() };
         let (mut server, address) = Worker::serve(&post)?;
         let load = Load::connect(address, case.echo.connections, case.echo.bytes)
             .map_err(|failure| server.explain(failure))?;
+        let burst = Burst::connect(address, case)?;
         let cpu = server.cpu()?;
-        Ok(Served { load, server, cpu })
+        Ok(Served { load, burst, server, cpu })
     }
 
-    fn round(&mut self, budget: Duration) -> Result<Measured, Failure> {
+    fn looped(&mut self, budget: Duration) -> Result<Measured, Failure> {
         let cpu = self.cpu;
         self.load.round(budget / 5, budget - budget / 5, || cpu.read()).map_err(|failure| self.server.explain(failure))
+    }
+
+    /// Requests per second while no load runs.
+    fn laid(&mut self) -> Result<f64, Failure> {
+        self.burst.round(self.server.process()).map_err(|failure| self.server.explain(failure))
+    }
+}
+
+/// What is laid into the server's sockets at once: so many bytes fit into any socket's buffers.
+const BURST_BYTES_MAX: usize = 32 * 1024;
+/// And takes a server of one shard about this long, or less.
+const BURST_US: u64 = 100_000;
+/// Requests per connection, when they are small and without work.
+const BURST_REQUESTS_MAX: usize = 256;
+
+/// Connections that are laid full of requests while the server stands still.
+#[derive(Debug)]
+struct Burst {
+    connections: Vec<TcpStream>,
+    requests: Vec<u8>,
+    answers: Vec<u8>,
+    /// Requests per connection.
+    depth: usize,
+}
+
+impl Burst {
+    fn connect(server: SocketAddr, case: Case) -> Result<Burst, Failure> {
+        let echo::Case { connections, bytes } = case.echo;
+        let by_time = (BURST_US / (connections as u64 * (case.work_us + 5))) as usize;
+        let depth = by_time.min(BURST_BYTES_MAX / bytes).clamp(1, BURST_REQUESTS_MAX);
+        let requests: Vec<u8> = (0..depth * bytes).map(|place| (place / bytes + place) as u8).collect();
+        let connections = (0..connections).map(|index| {
+            let stream = TcpStream::connect(server).tried(format!("open connection {index} to {server}"))?;
+            let whole = i32::try_from(requests.len()).unwrap_or(i32::MAX);
+            sys::wake_reader_at(&stream, whole)?;
+            Ok(stream)
+        });
+        let connections = connections.collect::<Result<_, Failure>>()?;
+        Ok(Burst { connections, answers: vec![0; requests.len()], requests, depth })
+    }
+
+    fn round(&mut self, server: Pid) -> Result<f64, Failure> {
+        let tell =
+            |signal| rustix::process::kill_process(server, signal).tried(format!("signal the server {signal:?}"));
+        tell(Signal::STOP)?;
+        rustix::process::waitid(
+            WaitId::Pid(server),
+            WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .tried("wait for the server to stand still")?;
+        for connection in &mut self.connections {
+            connection.write_all(&self.requests).tried("lay requests into a socket")?;
+        }
+        let begun = Instant::now();
+        tell(Signal::CONT)?;
+        for connection in &mut self.connections {
+            // A read would take what comes in and then wait for as much again.
+            let mut there = [PollFd::new(&*connection, PollFlags::IN)];
+            rustix::event::poll(&mut there, None).tried("wait for the answers to what was laid")?;
+            connection.read_exact(&mut self.answers).tried("read the answers to what was laid")?;
+            if self.answers != self.requests {
+                return Err(Failure::new("read the answers to what was laid", "they are not what was sent"));
+            }
+        }
+        Ok((self.depth * self.connections.len()) as f64 / begun.elapsed().as_secs_f64())
     }
 }
 
@@ -137,7 +213,6 @@ impl Served {
 pub struct ShardsLane {
     one: Served,
     all: Served,
-    shards: usize,
 }
 
 impl ShardsLane {
@@ -145,23 +220,23 @@ impl ShardsLane {
     pub fn open(post: &Post, _cores: Cores) -> Result<ShardsLane, Failure> {
         let case: Case = post.case.parse()?;
         let shards = sys::cores()?.len();
-        Ok(ShardsLane { one: Served::open(post, case, 1)?, all: Served::open(post, case, shards)?, shards })
+        Ok(ShardsLane { one: Served::open(post, case, 1)?, all: Served::open(post, case, shards)? })
     }
 }
 
 impl Lane for ShardsLane {
     fn round(&mut self, budget: Duration) -> Result<Vec<Sample>, Failure> {
-        let (one, all) = (self.one.round(budget / 2)?, self.all.round(budget / 2)?);
+        let (one, all) = (self.one.laid()?, self.all.laid()?);
+        let (loop_one, loop_all) = (self.one.looped(budget / 2)?, self.all.looped(budget / 2)?);
         let rate = |measured: &Measured| measured.requests as f64 / measured.wall.as_secs_f64();
-        let cost = |measured: &Measured| measured.server_cpu.as_secs_f64() * 1e6 / measured.requests as f64;
         Ok(vec![
-            Sample::new("requests_one", rate(&one), Unit::PerSecond),
-            Sample::new("requests_all", rate(&all), Unit::PerSecond),
-            Sample::new("speedup", rate(&all) / rate(&one), Unit::Ratio),
-            Sample::new("cpu_one", cost(&one), Unit::Microseconds),
-            Sample::new("cpu_all", cost(&all), Unit::Microseconds),
-            Sample::new("capacity", self.shards as f64 * cost(&one) / cost(&all), Unit::Ratio),
-            Sample::new(echo::LOAD_SHARE, all.load_cpu.as_secs_f64() / all.wall.as_secs_f64(), Unit::Share),
+            Sample::new("one", one, Unit::PerSecond),
+            Sample::new("all", all, Unit::PerSecond),
+            Sample::new("speedup", all / one, Unit::Ratio),
+            Sample::new("loop_one", rate(&loop_one), Unit::PerSecond),
+            Sample::new("loop_all", rate(&loop_all), Unit::PerSecond),
+            Sample::new("loop_speedup", rate(&loop_all) / rate(&loop_one), Unit::Ratio),
+            Sample::new(echo::LOAD_SHARE, loop_all.load_cpu.as_secs_f64() / loop_all.wall.as_secs_f64(), Unit::Share),
         ])
     }
 }
@@ -180,7 +255,7 @@ mod tests {
     fn the_work_takes_about_as_long_as_it_says() {
         let turns = turns_per_microsecond() * 1000;
         let before = sys::thread_cpu();
-        Duty { shards: 1, turns }.work(b"x");
+        Duty { shards: 1, bytes: 1, turns }.work(b"x");
         let took = sys::thread_cpu() - before;
         assert!(took >= Duration::from_micros(900), "{took:?}");
     }

@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
@@ -85,6 +86,11 @@ impl Worker {
             Answer::Samples(samples) => Ok(samples),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// The worker's process.
+    pub fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// The worker's processor clock.

@@ -63,7 +63,7 @@ fn serve_shards(duty: Duty, ready: Ready) -> Result<(), Failure> {
 }
 
 async fn work(mut stream: TcpStream, duty: Duty) {
-    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut buffer = vec![0; duty.bytes];
     while let Ok(received @ 1..) = stream.read(&mut buffer).await {
         duty.work(&buffer[..received]);
         if stream.write_all(&buffer[..received]).await.is_err() {

@@ -4,12 +4,11 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::{AbortHandle, abortable};
-use wo::net::{ListenOptions, TcpListener, TcpStream};
+use wo::net::{TcpListener, TcpStream};
 use wo::pool::{Pool, Worker};
 use wo_runtime::fiber::{self, JoinHandle};
 use wo_runtime::plane::backend::Selection;
@@ -59,57 +58,26 @@ fn echo(stream: TcpStream) {
     }
 }
 
-/// A shard has an acceptor of its own each; the kernel spreads the connections over them.
+/// One shard accepts, and all get connections in turn.
 fn serve_shards(duty: Duty, ready: Ready) -> Result<(), Failure> {
     let builder = Builder::new().io(Selection::Uring).shards(duty.shards).pin(true);
-    builder.run(move || listen_everywhere(duty, ready)).map_err(|error| Failure::new("run wo", error))?
+    builder.run(move || accept_work(duty, ready)).map_err(|error| Failure::new("run wo", error))?
 }
 
 #[wo::fiber]
-fn listen_everywhere(duty: Duty, ready: Ready) -> Result<(), Failure> {
+fn accept_work(duty: Duty, ready: Ready) -> Result<(), Failure> {
     let refused = |error| Failure::new(format!("serve on {ANY_PORT}"), error);
-    let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
-    let listener = TcpListener::bind_with(ANY_PORT, shared).map_err(refused)?;
-    let address = listener.local_addr();
-    for shard in 1..wo::shards() {
-        let (listens, listening) = wo::oneshot();
-        wo::post_to(shard, move || drop(wo::spawn(listen_too(address, shared, listens, duty))));
-        listening.recv().flatten().map_err(refused)?;
-    }
-    ready(address)?;
-    accept_work(listener, duty).map_err(refused)
-}
-
-#[wo::fiber]
-fn listen_too(
-    address: SocketAddr,
-    shared: ListenOptions,
-    listens: wo::oneshot::Sender<wo::IoResult<()>>,
-    duty: Duty,
-) -> wo::IoResult<()> {
-    match TcpListener::bind_with(address, shared) {
-        Ok(listener) => {
-            let _told = listens.send(Ok(()));
-            accept_work(listener, duty)
-        }
-        Err(error) => {
-            let _told = listens.send(Err(error));
-            Ok(())
-        }
-    }
-}
-
-#[wo::fiber]
-fn accept_work(listener: TcpListener, duty: Duty) -> wo::IoResult<()> {
+    let listener = TcpListener::bind(ANY_PORT).map_err(refused)?;
+    ready(listener.local_addr())?;
     loop {
-        let (stream, _) = listener.accept()?;
-        drop(wo::spawn(|| work(stream, duty)));
+        let (stream, _) = listener.accept().map_err(refused)?;
+        drop(wo::spawn_anywhere(|| work(stream, duty)));
     }
 }
 
 #[wo::fiber]
 fn work(stream: TcpStream, duty: Duty) {
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut buffer = Vec::with_capacity(duty.bytes);
     loop {
         let (received, back) = stream.recv(buffer);
         let Ok(1..) = received else { return };
