@@ -20,6 +20,7 @@ const RUNTIME: &[&str] = &[
     "actor/mailbox/cells.rs",
     "actor/mailbox/head.rs",
     "actor/mailbox/mod.rs",
+    "actor/mailbox/place.rs",
     "actor/waits.rs",
     "error.rs",
     "fiber/call.rs",

@@ -16,6 +16,7 @@
 
 mod cells;
 mod head;
+pub(crate) mod place;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
