@@ -4,7 +4,8 @@
 //! threads. Underneath, one io_uring loop runs its fibers: a call that would block parks its fiber, and the others
 //! go on.
 
-pub use wo_macros::{Message, actor, fiber, main};
+pub use wo_db as db;
+pub use wo_macros::{Field, Message, Record, actor, fiber, main};
 pub use wo_net as net;
 pub use wo_runtime::actor::{spawn, spawn_with};
 pub use wo_runtime::error::{self, IoError, IoResult, OpKind, Stage};
@@ -36,6 +37,7 @@ pub mod actor {
 /// What the macros expand to. Not for direct use.
 #[doc(hidden)]
 pub mod __rt {
+    pub use wo_db::__rt as db;
     pub use wo_runtime::actor::{Calls, call, crosses, handled, is_actor};
     pub use wo_runtime::fiber::{Call, Never, SettleOrdinary, output, spend, yield_turn};
     pub use wo_runtime::plane::backend::Selection;

@@ -54,6 +54,7 @@ mod entry;
 mod fiber;
 mod function;
 mod names;
+mod record;
 mod rewrite;
 mod spans;
 
@@ -329,4 +330,83 @@ pub fn actor(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Message)]
 pub fn message(item: TokenStream) -> TokenStream {
     derive_message::expand(item.into()).into()
+}
+
+/// Makes a struct the record of a table of the database: its rows.
+///
+/// ```
+/// #[derive(wo::Record, Clone, Debug)]
+/// struct Account {
+///     #[key]
+///     id: u64,
+///     #[unique]
+///     email: String,
+///     #[index]
+///     city: String,
+///     balance: i64,
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::db::Error> {
+///     let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+///     let accounts = db.table::<Account>()?;
+///     let (email, city) = ("ada@example.org".to_owned(), "London".to_owned());
+///     accounts.insert(Account { id: 1, email, city, balance: 10 })?;
+///     assert!(accounts.find(Account::EMAIL, "ada@example.org")?.is_some());
+///     assert_eq!(accounts.by(Account::CITY, "London").count()?, 1);
+///     Ok(())
+/// }
+/// ```
+///
+/// # On a field
+///
+/// | attribute | means |
+/// |---|---|
+/// | `#[key]` | rows are told apart by it, and sorted; on several fields, by all of them, in the order they stand in |
+/// | `#[key(auto)]` | a row with key 0 is given the number behind the last one |
+/// | `#[unique]` | no two rows have the same value, `None` aside; a constant of its name in capitals finds rows by it |
+/// | `#[index]` | rows are found by it, with a constant likewise |
+/// | `#[default]`, `#[default(value)]` | what it is in rows that were stored without it |
+/// | `#[renamed("former")]` | what it was called in rows that were stored earlier |
+///
+/// What a field may hold: see the trait `wo::db::Field`; a type of your own with `#[derive(wo::Field)]`.
+///
+/// # On the struct
+///
+/// | `#[record(..)]` | means |
+/// |---|---|
+/// | `table = "name"` | the table's name; without it the struct's, in small letters |
+/// | `version = 2` | counts up whenever the fields change; 1 without it |
+/// | `upgrade(1 = function)` | `fn(&OldRow<'_>) -> wo::db::Result<Self>` makes rows of version 1 into such ones |
+///
+/// Within a version fields may change their order, and their indexes. In a later one they may also go, come with a
+/// default, and be renamed. Everything else is an upgrade function's, and opening is refused without one.
+#[proc_macro_derive(Record, attributes(record, key, unique, index, default, renamed))]
+pub fn record(item: TokenStream) -> TokenStream {
+    record::expand(item.into()).into()
+}
+
+/// Lets a struct or an enum stand in a record's field.
+///
+/// ```
+/// #[derive(wo::Field, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// enum State {
+///     Open,
+///     Closed { by: u64 },
+/// }
+///
+/// #[derive(wo::Record)]
+/// struct Ticket {
+///     #[key(auto)]
+///     id: u64,
+///     #[index]
+///     state: State,
+/// }
+/// ```
+///
+/// Its fields and variants are part of what is stored: a change of them is a change of every record it stands in, for
+/// which that takes an upgrade function.
+#[proc_macro_derive(Field)]
+pub fn field(item: TokenStream) -> TokenStream {
+    record::expand_field(item.into()).into()
 }

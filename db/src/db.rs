@@ -1,0 +1,295 @@
+//! The database's handle, and how one is opened.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use wo_runtime::fiber::Call;
+
+use crate::error::Result;
+use crate::owner::{self, Owner, Place};
+use crate::record::Record;
+use crate::store::Store;
+use crate::table::Table;
+use crate::transaction::Tx;
+use crate::watch::Watch;
+
+/// Changes a table keeps for those who watch it, unless told otherwise.
+const CHANGES_KEPT: usize = 16_384;
+
+/// A database: a word to copy and to send about, which any shard calls alike.
+///
+/// The shard that opens it owns it; its tables are there and nowhere else. A call from another shard parks until its
+/// answer comes. It is closed with the program, or by [`close`](Db::close).
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Db;
+///
+/// #[derive(wo::Record, Clone, Debug)]
+/// struct Account {
+///     #[key]
+///     id: u64,
+///     #[unique]
+///     email: String,
+///     balance: i64,
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::db::Error> {
+///     let db = Db::builder().table::<Account>().open_env()?; // where WO_DATA says, or in memory
+///     let accounts = db.table::<Account>()?;
+///     accounts.insert(Account { id: 1, email: "ada@example.org".to_owned(), balance: 100 })?;
+///     accounts.insert(Account { id: 2, email: "bob@example.org".to_owned(), balance: 0 })?;
+///
+///     db.transaction(|tx| {
+///         let accounts = tx.table::<Account>()?;
+///         accounts.modify(&1, |ada| ada.balance -= 30)?;
+///         accounts.modify(&2, |bob| bob.balance += 30)?;
+///         Ok(())
+///     })?;
+///
+///     let bob = accounts.find(Account::EMAIL, "bob@example.org")?.expect("he has an account");
+///     assert_eq!(bob.balance, 30);
+///     assert_eq!(accounts.range(..).filter(|account| account.balance > 50).count()?, 1);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Db {
+    owner: Place,
+}
+
+impl Db {
+    /// Begins to open a database.
+    pub fn builder() -> Builder {
+        Builder { tables: Vec::new(), dropped: Vec::new(), changes_kept: CHANGES_KEPT }
+    }
+
+    /// The table of a record.
+    ///
+    /// # Errors
+    ///
+    /// `UnknownTable` when the database was opened without it.
+    pub fn table<R: Record>(&self) -> Call<impl Future<Output = Result<Table<R>>> + use<R>> {
+        let owner = self.owner;
+        Call::new(async move {
+            let place = owner::read(owner, |store, _| Ok(store.place::<R>())).await?;
+            let place = place.and_then(|place| u32::try_from(place).ok()).ok_or_else(Store::undeclared::<R>)?;
+            Ok(Table::new(owner, place))
+        })
+    }
+
+    /// Runs a closure at the owner, as one transaction: when it returns `Ok`, all its changes come about together, and
+    /// nothing else happens in between; when it returns an error, or panics, none does.
+    ///
+    /// The closure is a plain function that never parks. It owns what it captures, and moves to the owner; so does its
+    /// value, back. The answer comes when the changes are on the disk, and what the closure has read is certain.
+    ///
+    /// Dropped half-way, the transaction is done or not done as a whole, and nobody is told which.
+    ///
+    /// # Errors
+    ///
+    /// The closure's own error, such as [`Error::abort`](crate::Error::abort); `Panicked`; `TooLarge`, and those of a
+    /// commit: `NoSpace`, `CommitUnknown`, `Poisoned`; and those of every call.
+    pub fn transaction<T, F>(&self, work: F) -> Call<impl Future<Output = Result<T>> + use<T, F>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx) -> Result<T> + Send + 'static,
+    {
+        Call::new(owner::write(self.owner, work))
+    }
+
+    /// Watches the rows of these keys: every change behind the sequence `from`, in order, without a gap.
+    ///
+    /// A table keeps its latest changes, across openings too, as far as they are in the log. 0 is the beginning;
+    /// [`sequence`](Db::sequence) is now; [`Tx::sequence`] tells where a reading stood.
+    ///
+    /// # Errors
+    ///
+    /// `Lagged` when the changes behind `from` are no longer kept; `UnknownTable`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// #[derive(wo::Record, Clone)]
+    /// struct City {
+    ///     #[key]
+    ///     name: String,
+    ///     people: u64,
+    /// }
+    ///
+    /// #[wo::main]
+    /// fn main() -> Result<(), wo::db::Error> {
+    ///     let db = wo::db::Db::builder().table::<City>().in_memory()?;
+    ///     let cities = db.table::<City>()?;
+    ///     let mut changes = db.watch::<City>(.., db.sequence()?)?;
+    ///     cities.insert(City { name: "Oslo".to_owned(), people: 700 })?;
+    ///     cities.delete("Oslo")?;
+    ///     assert_eq!(changes.next()?.row.expect("it was inserted").people, 700);
+    ///     assert!(changes.next()?.row.is_none());
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn watch<R: Record>(
+        &self,
+        keys: impl RangeBounds<R::Key>,
+        from: u64,
+    ) -> Call<impl Future<Output = Result<Watch<R>>>> {
+        let (table, keys) = (self.table::<R>(), (keys.start_bound().cloned(), keys.end_bound().cloned()));
+        Call::new(async move { Watch::begin(table.await?, keys, from).await })
+    }
+
+    /// The sequence of the newest transaction that is certain.
+    ///
+    /// # Errors
+    ///
+    /// None but those of every call.
+    pub fn sequence(&self) -> Call<impl Future<Output = Result<u64>> + use<>> {
+        Call::new(owner::read(self.owner, |store, _| Ok(store.durable)))
+    }
+
+    /// Figures of the database as it is now.
+    ///
+    /// # Errors
+    ///
+    /// None but those of every call.
+    pub fn stats(&self) -> Call<impl Future<Output = Result<Stats>> + use<>> {
+        Call::new(owner::ask(self.owner, |owner, sender| {
+            let store = owner.store.borrow();
+            let (watchers, slowest_watcher) = owner.watchers.borrow().count_and_slowest();
+            let table = |table: &dyn crate::store::table::AnyTable| TableStats {
+                table: table.name(),
+                rows: table.len(),
+                changes_kept: table.changes_kept(),
+            };
+            let stats = Stats {
+                sequence: store.last,
+                durable_sequence: store.durable,
+                watchers,
+                slowest_watcher,
+                tables: store.tables().map(table).collect(),
+            };
+            drop(store);
+            owner::answer(sender, Ok(stats));
+        }))
+    }
+
+    /// Looks whether every index says what the rows say, which it always should: for tests, and for those who suspect
+    /// that a record's `Ord` contradicts itself.
+    ///
+    /// # Errors
+    ///
+    /// None but those of every call.
+    pub fn is_consistent(&self) -> Call<impl Future<Output = Result<bool>> + use<>> {
+        Call::new(owner::read(self.owner, |store, _| Ok(store.tables().all(|table| table.is_consistent()))))
+    }
+
+    /// Closes the database: what was called before is answered, what is called after is `Closed`.
+    ///
+    /// # Errors
+    ///
+    /// None but those of every call.
+    pub fn close(self) -> Call<impl Future<Output = Result<()>> + use<>> {
+        Call::new(owner::ask(self.owner, |owner, sender| owner.close(move || owner::answer(sender, Ok(())))))
+    }
+}
+
+/// Figures of a database; see [`Db::stats`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The sequence of the newest transaction.
+    pub sequence: u64,
+    /// The sequence of the newest transaction that is certain.
+    pub durable_sequence: u64,
+    /// How many watch.
+    pub watchers: usize,
+    /// The sequence that the slowest of those who do not wait for changes has come to; none when all of them wait.
+    pub slowest_watcher: Option<u64>,
+    /// Each table, in the order they were declared.
+    pub tables: Vec<TableStats>,
+}
+
+/// Figures of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// Its name.
+    pub table: &'static str,
+    /// How many rows it has.
+    pub rows: usize,
+    /// How many changes it keeps for those who watch it.
+    pub changes_kept: usize,
+}
+
+type Declare = Arc<dyn Fn(&mut Store, usize) -> Result<()> + Send + Sync>;
+
+/// What a database is opened with.
+#[derive(Clone)]
+#[must_use = "nothing is opened until one of its `open` functions is called"]
+pub struct Builder {
+    tables: Vec<Declare>,
+    dropped: Vec<String>,
+    changes_kept: usize,
+}
+
+impl Builder {
+    /// With the table of this record.
+    pub fn table<R: Record>(mut self) -> Builder {
+        self.tables.push(Arc::new(|store, changes_kept| store.declare::<R>(changes_kept)));
+        self
+    }
+
+    /// Without this stored table: its rows are given up. A stored one that is neither declared nor dropped is refused.
+    pub fn drop_table(mut self, name: impl Into<String>) -> Builder {
+        self.dropped.push(name.into());
+        self
+    }
+
+    /// Keeps so many of each table's latest changes for those who watch it; 16,384 unless told. What falls behind that
+    /// is told so.
+    pub fn changes_kept(mut self, changes: usize) -> Builder {
+        self.changes_kept = changes;
+        self
+    }
+
+    fn store(&self) -> Result<Store> {
+        let mut store = Store::new(self.dropped.clone());
+        self.tables.iter().try_for_each(|declare| declare(&mut store, self.changes_kept))?;
+        Ok(store)
+    }
+
+    /// Opens a database in memory alone: it is gone when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// `Schema` when two records have the same table; `Closed` where no shard runs.
+    pub fn in_memory(self) -> Call<impl Future<Output = Result<Db>> + use<>> {
+        Call::new(async move {
+            let mut store = self.store()?;
+            store.finish_loading()?;
+            Ok(Db { owner: Owner::open(store)? })
+        })
+    }
+
+    /// Opens the database in the directory that `WO_DATA` names, or one in memory where it is not set.
+    ///
+    /// # Errors
+    ///
+    /// As [`in_memory`](Builder::in_memory).
+    pub fn open_env(self) -> Call<impl Future<Output = Result<Db>> + use<>> {
+        self.in_memory()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("tables", &self.tables.len())
+            .field("dropped", &self.dropped)
+            .field("changes_kept", &self.changes_kept)
+            .finish()
+    }
+}

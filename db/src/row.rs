@@ -1,0 +1,82 @@
+//! Rows as readers get them: shared, and never changed.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A row of a table, as it was when it was read. It reads like the record it holds; clones share it, and it may be sent
+/// to any shard.
+///
+/// # Examples
+///
+/// ```
+/// #[derive(wo::Record, Clone)]
+/// struct City {
+///     #[key]
+///     name: String,
+///     people: u64,
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::db::Error> {
+///     let db = wo::db::Db::builder().table::<City>().in_memory()?;
+///     let cities = db.table::<City>()?;
+///     cities.insert(City { name: "Oslo".to_owned(), people: 700_000 })?;
+///     let oslo = cities.get("Oslo")?.expect("it was inserted");
+///     assert_eq!(oslo.people, 700_000);
+///     let City { name, .. } = oslo.into_record();
+///     assert_eq!(name, "Oslo");
+///     Ok(())
+/// }
+/// ```
+pub struct Row<R>(pub(crate) Arc<R>);
+
+impl<R> Row<R> {
+    /// The record itself; a clone of it while the table or another reader shares it.
+    pub fn into_record(self) -> R
+    where
+        R: Clone,
+    {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
+impl<R> Deref for Row<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.0
+    }
+}
+
+impl<R> AsRef<R> for Row<R> {
+    fn as_ref(&self) -> &R {
+        &self.0
+    }
+}
+
+impl<R> Clone for Row<R> {
+    fn clone(&self) -> Row<R> {
+        Row(Arc::clone(&self.0))
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for Row<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<R: PartialEq> PartialEq for Row<R> {
+    fn eq(&self, other: &Row<R>) -> bool {
+        *self.0 == *other.0
+    }
+}
+
+impl<R: PartialEq> PartialEq<R> for Row<R> {
+    fn eq(&self, other: &R) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl<R: Eq> Eq for Row<R> {}
