@@ -2,20 +2,27 @@
 
 use std::fmt;
 use std::ops::RangeBounds;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wo_runtime::fiber::Call;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::error::{OpenError, Undecodable};
+use crate::log::{Entry, Log, LogOptions, LogStats, Recovery, Replay, Snapshot};
 use crate::owner::{self, Owner, Place};
 use crate::record::Record;
-use crate::store::Store;
+use crate::store::{Loaded, Store};
 use crate::table::Table;
 use crate::transaction::Tx;
 use crate::watch::Watch;
 
 /// Changes a table keeps for those who watch it, unless told otherwise.
 const CHANGES_KEPT: usize = 16_384;
+
+/// Bytes the log grows by before a snapshot is made, unless told otherwise.
+const SNAPSHOT_AFTER_BYTES: u64 = 64 << 20;
 
 /// A database: a word to copy and to send about, which any shard calls alike.
 ///
@@ -64,7 +71,13 @@ pub struct Db {
 impl Db {
     /// Begins to open a database.
     pub fn builder() -> Builder {
-        Builder { tables: Vec::new(), dropped: Vec::new(), changes_kept: CHANGES_KEPT }
+        Builder {
+            tables: Vec::new(),
+            dropped: Vec::new(),
+            changes_kept: CHANGES_KEPT,
+            snapshot_after: SNAPSHOT_AFTER_BYTES,
+            log: LogOptions::default(),
+        }
     }
 
     /// The table of a record.
@@ -170,6 +183,8 @@ impl Db {
                 watchers,
                 slowest_watcher,
                 tables: store.tables().map(table).collect(),
+                log: owner.log().map(|log| log.stats()),
+                snapshot_error: owner.snapshots.trouble.borrow().clone(),
             };
             drop(store);
             owner::answer(sender, Ok(stats));
@@ -186,13 +201,40 @@ impl Db {
         Call::new(owner::read(self.owner, |store, _| Ok(store.tables().all(|table| table.is_consistent()))))
     }
 
-    /// Closes the database: what was called before is answered, what is called after is `Closed`.
+    /// Writes a snapshot of every table, while the database goes on, and removes what it makes needless of the log.
+    /// That happens by itself, too, whenever the log has grown enough; see [`Builder::snapshot_after`].
+    ///
+    /// # Errors
+    ///
+    /// `NotDurable` in memory; `NoSpace`, `CopyBusy`, `Io`: the database goes on, with the snapshot it had.
+    pub fn snapshot(&self) -> Call<impl Future<Output = Result<Snapshot>> + use<>> {
+        Call::new(owner::ask(self.owner, |owner, sender| match owner.log() {
+            Some(log) => owner.snapshot(log, move |made| owner::answer(sender, made)),
+            None => {
+                let error = Error::new(ErrorKind::NotDurable, "a database in memory has nothing to write to")
+                    .remedy("open it in a directory: `open(dir)`, or `open_env()` with WO_DATA set");
+                owner::answer(sender, Err(error));
+            }
+        }))
+    }
+
+    /// What opening the database found and did; none in memory.
     ///
     /// # Errors
     ///
     /// None but those of every call.
+    pub fn recovery(&self) -> Call<impl Future<Output = Result<Option<Recovery>>> + use<>> {
+        Call::new(owner::ask(self.owner, |owner, sender| owner::answer(sender, Ok(owner.recovery.clone()))))
+    }
+
+    /// Closes the database: what was called before is answered, what is called after is `Closed`. When it answers, the
+    /// directory may be opened again.
+    ///
+    /// # Errors
+    ///
+    /// `CommitUnknown` or `Poisoned` when the last commits came to that.
     pub fn close(self) -> Call<impl Future<Output = Result<()>> + use<>> {
-        Call::new(owner::ask(self.owner, |owner, sender| owner.close(move || owner::answer(sender, Ok(())))))
+        Call::new(owner::ask(self.owner, |owner, sender| owner.close(move |ended| owner::answer(sender, ended))))
     }
 }
 
@@ -210,6 +252,10 @@ pub struct Stats {
     pub slowest_watcher: Option<u64>,
     /// Each table, in the order they were declared.
     pub tables: Vec<TableStats>,
+    /// Figures of the log; none in memory.
+    pub log: Option<LogStats>,
+    /// Why the last snapshot was not made; none when it was.
+    pub snapshot_error: Option<Error>,
 }
 
 /// Figures of a table.
@@ -233,6 +279,8 @@ pub struct Builder {
     tables: Vec<Declare>,
     dropped: Vec<String>,
     changes_kept: usize,
+    snapshot_after: u64,
+    log: LogOptions,
 }
 
 impl Builder {
@@ -255,6 +303,20 @@ impl Builder {
         self
     }
 
+    /// Makes a snapshot whenever the log has grown by so many bytes, and by as much as the last snapshot had; 64 MiB
+    /// unless told.
+    pub fn snapshot_after(mut self, bytes: u64) -> Builder {
+        self.snapshot_after = bytes;
+        self
+    }
+
+    /// The size of the files the log is kept in, in bytes, rounded up to a multiple of 4096; 16 MiB unless told. A log
+    /// has two of them at least.
+    pub fn segment_bytes(mut self, bytes: u64) -> Builder {
+        self.log.segment_bytes = bytes.clamp(4096, 1 << 40).next_multiple_of(4096);
+        self
+    }
+
     fn store(&self) -> Result<Store> {
         let mut store = Store::new(self.dropped.clone());
         self.tables.iter().try_for_each(|declare| declare(&mut store, self.changes_kept))?;
@@ -270,17 +332,109 @@ impl Builder {
         Call::new(async move {
             let mut store = self.store()?;
             store.finish_loading()?;
-            Ok(Db { owner: Owner::open(store)? })
+            Ok(Db { owner: Owner::open(store, None, None, 0)? })
         })
+    }
+
+    /// Opens the database in this directory, or makes one there.
+    ///
+    /// It answers when every stored transaction is taken in: nobody is served from less. A refusal has changed nothing
+    /// on the disk. When the stored rows were of earlier versions, they are written anew before it answers.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyOpen`; `Schema`, `NewerVersion`, `Undecodable`, `UniqueConflict` when what is stored and what is
+    /// declared do not fit; `Foreign`, `NewerFormat`, `CorruptMiddle`, `Missing` when files are not what they should
+    /// be; `NoSpace`, `Io`; `Closed` where no shard runs.
+    pub fn open(self, dir: impl AsRef<Path>) -> Call<impl Future<Output = Result<Db>>> {
+        let dir = dir.as_ref().to_owned();
+        Call::new(self.open_in(dir))
+    }
+
+    async fn open_in(self, dir: PathBuf) -> Result<Db> {
+        let mut stored = Stored { store: self.store()?, loaded: None, refused: None };
+        let opened = Log::open(&dir, &self.log, &mut stored).await;
+        let (log, recovery) = match (opened, stored.refused) {
+            (Ok(opened), _) => opened,
+            (Err(OpenError::Undecodable { file, .. }), Some(refused)) => return Err(refused.at(&file)),
+            (Err(error), _) => return Err(error.into()),
+        };
+        let mut store = stored.store;
+        let loaded = stored.loaded.unwrap_or(Loaded { is_same: false, is_new: true });
+        if !loaded.is_same {
+            let sequence = log.append(Entry::Catalogue, &store.catalogue()?)?;
+            log.durable(sequence).await?;
+        }
+        store.settle(log.durable_sequence());
+        let owner = Owner::open(store, Some(log), Some(recovery), self.snapshot_after)?;
+        if !loaded.is_same && !loaded.is_new {
+            // Rows of earlier versions are read by functions that the program may do without one day. If this does not
+            // succeed now they are still read as before, and the figures say why.
+            let made = owner::ask(owner, |owner, sender| match owner.log() {
+                Some(log) => owner.snapshot(log, move |made| owner::answer(sender, made.map(drop))),
+                None => owner::answer(sender, Ok(())),
+            });
+            drop(made.await);
+        }
+        Ok(Db { owner })
     }
 
     /// Opens the database in the directory that `WO_DATA` names, or one in memory where it is not set.
     ///
     /// # Errors
     ///
-    /// As [`in_memory`](Builder::in_memory).
+    /// As [`in_memory`](Builder::in_memory) and [`open`](Builder::open); `Io` when `WO_DATA` is set and empty.
     pub fn open_env(self) -> Call<impl Future<Output = Result<Db>> + use<>> {
-        self.in_memory()
+        Call::new(async move {
+            match std::env::var_os("WO_DATA") {
+                None => self.in_memory().await,
+                Some(dir) if dir.is_empty() => Err(Error::new(ErrorKind::Io, "WO_DATA is set to nothing")
+                    .remedy("set it to the directory to keep data in, or unset it to keep them in memory")),
+                Some(dir) => self.open_in(dir.into()).await,
+            }
+        })
+    }
+}
+
+/// Takes in what is stored, and keeps the reason for a refusal as it was said.
+struct Stored {
+    store: Store,
+    loaded: Option<Loaded>,
+    refused: Option<Error>,
+}
+
+impl Stored {
+    fn take<T>(&mut self, take: impl FnOnce(&mut Store) -> Result<T>) -> std::result::Result<T, Undecodable> {
+        // What panics here is an upgrade function, or an order of the program's.
+        let taken = catch_unwind(AssertUnwindSafe(|| take(&mut self.store)));
+        taken.unwrap_or_else(|payload| Err(owner::panicked(payload))).map_err(|error| {
+            let told = Undecodable::new(error.to_string());
+            self.refused = Some(error);
+            told
+        })
+    }
+}
+
+impl Replay for Stored {
+    fn catalogue(&mut self, bytes: &[u8]) -> std::result::Result<(), Undecodable> {
+        self.take(|store| store.load_catalogue(bytes))
+    }
+
+    fn snapshot_end(&mut self, as_of: u64) -> std::result::Result<(), Undecodable> {
+        self.take(|store| {
+            store.loaded_snapshot(as_of);
+            Ok(())
+        })
+    }
+
+    fn transaction(&mut self, sequence: u64, body: &[u8]) -> std::result::Result<(), Undecodable> {
+        self.take(|store| store.load_transaction(sequence, body))
+    }
+
+    fn end(&mut self) -> std::result::Result<(), Undecodable> {
+        let loaded = self.take(Store::finish_loading)?;
+        self.loaded = Some(loaded);
+        Ok(())
     }
 }
 

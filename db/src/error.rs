@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use wo_runtime::error::{IoError, errno};
 
+use crate::log::error::{CommitError, CopyError, OpenError, is_full};
+
 /// The result of a verb of the database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -59,6 +61,26 @@ pub enum ErrorKind {
     CommitUnknown,
     /// An earlier commit is unknown: nothing is written any more until the database is opened again.
     Poisoned,
+    /// The directory is open already, in another process or in this one.
+    AlreadyOpen {
+        /// The process that has it, where the system tells.
+        pid: Option<u32>,
+    },
+    /// A file stands where one of the database's should, and is none.
+    Foreign,
+    /// A file was written by a newer version of this library.
+    NewerFormat,
+    /// Bytes in the middle of a file were changed behind its back.
+    CorruptMiddle {
+        /// Where, in bytes from the file's beginning.
+        offset: u64,
+    },
+    /// A part of the log is missing.
+    Missing,
+    /// The database is in memory alone.
+    NotDurable,
+    /// Another snapshot or backup is being made.
+    CopyBusy,
     /// The system refused something else.
     Io,
 }
@@ -255,5 +277,56 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static))
+    }
+}
+
+/// The log's errors say everything in their own words, the remedy too.
+fn told(kind: ErrorKind, cause: impl StdError + Send + Sync + 'static, what: &'static str) -> Error {
+    Error::new(kind, what).because(cause)
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Error {
+        let kind = match &error {
+            OpenError::AlreadyOpen { pid, .. } => ErrorKind::AlreadyOpen { pid: *pid },
+            OpenError::Foreign { .. } => ErrorKind::Foreign,
+            OpenError::NewerFormat { .. } => ErrorKind::NewerFormat,
+            OpenError::CorruptMiddle { offset, .. } => ErrorKind::CorruptMiddle { offset: *offset },
+            OpenError::Missing { .. } => ErrorKind::Missing,
+            OpenError::Undecodable { .. } => ErrorKind::Undecodable,
+            OpenError::NoSpace { .. } => ErrorKind::NoSpace,
+            OpenError::Io { .. } => ErrorKind::Io,
+        };
+        let path = error.path().to_owned();
+        told(kind, error, "the database was not opened").with(|told| told.path = Some(path))
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Error {
+        match &error {
+            CommitError::NoSpace { .. } => told(ErrorKind::NoSpace, error, "the transaction is undone"),
+            CommitError::CommitUnknown { .. } => {
+                told(ErrorKind::CommitUnknown, error, "nobody knows whether the transaction is stored")
+            }
+            CommitError::Poisoned { .. } => told(ErrorKind::Poisoned, error, "the transaction is undone"),
+            CommitError::TooLarge { .. } => told(ErrorKind::TooLarge, error, "the transaction is undone"),
+            CommitError::Closed { .. } => Error::closed().because(error),
+            CommitError::Cancelled => told(ErrorKind::Cancelled, error, "the wait ended"),
+        }
+    }
+}
+
+impl From<CopyError> for Error {
+    fn from(error: CopyError) -> Error {
+        match error {
+            CopyError::Commit(error) => error.into(),
+            CopyError::Source(error) => error.into(),
+            CopyError::Busy { .. } => told(ErrorKind::CopyBusy, error, "nothing was copied"),
+            CopyError::Io { error: ref cause, .. } if is_full(cause) => {
+                told(ErrorKind::NoSpace, error, "nothing was copied")
+            }
+            error => told(ErrorKind::Io, error, "nothing was copied"),
+        }
     }
 }

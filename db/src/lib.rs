@@ -8,8 +8,6 @@
 //! see; `owner/` is the one shard that holds the tables, and how others reach it; `store/` the tables in memory;
 //! `schema/` what rows are as bytes, and how those of yesterday become those of today.
 
-#![allow(dead_code, reason = "a database in memory replays and encodes nothing; the log does")]
-
 mod db;
 mod error;
 // For the tools, and the tests of this crate.

@@ -24,6 +24,9 @@ use crate::store::Store;
 use crate::store::index::{Indexed, Unique, walk};
 use crate::store::table::{Contents, Put, Sight};
 
+/// The owner's buffer for steps is kept up to this size.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
 /// A transaction that is under way, for its closure to work with. See [`Db::transaction`](crate::Db::transaction).
 pub struct Tx {
     owner: Rc<Owner>,
@@ -37,8 +40,15 @@ pub struct Tx {
 
 impl Tx {
     pub(crate) fn begin(owner: &Rc<Owner>) -> Tx {
-        let sequence = owner.store.borrow().last + 1;
-        Tx { owner: Rc::clone(owner), sequence, sight: Sight::default(), steps: None, has_steps: Cell::new(false) }
+        let log = owner.log();
+        let sequence = log.as_ref().map_or_else(|| owner.store.borrow().last + 1, |log| log.next_sequence());
+        let steps = log.map(|_| RefCell::new(owner.buffer.take()));
+        Tx { owner: Rc::clone(owner), sequence, sight: Sight::default(), steps, has_steps: Cell::new(false) }
+    }
+
+    /// Its steps; none where there is no log.
+    pub(crate) fn steps(&self) -> Option<&RefCell<Vec<u8>>> {
+        self.steps.as_ref()
     }
 
     pub(crate) fn has_steps(&self) -> bool {
@@ -77,6 +87,18 @@ impl Tx {
             let mut output = Output::over(steps.take());
             step.encode(number, &mut output);
             steps.replace(output.finish().unwrap_or_else(|(bytes, _)| bytes));
+        }
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(steps) = self.steps.take() {
+            let mut steps = steps.into_inner();
+            if steps.capacity() <= BUFFER_BYTES_KEPT {
+                steps.clear();
+                self.owner.buffer.set(steps);
+            }
         }
     }
 }

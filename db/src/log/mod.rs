@@ -58,6 +58,11 @@ pub trait Replay {
     /// One transaction. What comes from a snapshot has the snapshot's number, several times; applying a transaction to
     /// a state that has it already must change nothing.
     fn transaction(&mut self, sequence: u64, body: &[u8]) -> Result<(), Undecodable>;
+
+    /// Everything has been told, and nothing has been changed yet: the last chance to refuse it.
+    fn end(&mut self) -> Result<(), Undecodable> {
+        Ok(())
+    }
 }
 
 /// How the log uses its disk.

@@ -78,6 +78,7 @@ pub(crate) async fn open(
     let mut replayed = Replayed { transactions: 0, schema: 0 };
     replayed.feed_snapshot(&survey, replay).await?;
     let end = replayed.feed_log(&survey, replay).await?;
+    replay.end().map_err(|cause| snapshot::undecodable(dir, 0, end.last, cause))?;
     let id = match survey.id {
         Some(id) => id,
         None => draw_id(dir).await,

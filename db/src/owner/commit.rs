@@ -1,7 +1,10 @@
 //! Commits: from a transaction's steps to the answers that wait for them.
 //!
-//! A transaction is certain when its sequence is: at once in memory. Whoever waits for a sequence is told as soon as it
-//! is certain, in the order of sequences, or that it never will be.
+//! In memory a transaction is certain at once. With a log its steps are appended, and it is certain when the log says
+//! so; one fiber here listens to the log, and tells those who wait, in the order of sequences. When the log could not
+//! write, everything behind what is certain is undone, the newest first, before anything else happens: whoever comes to
+//! know of it first does that, this fiber or the next call. Then those who wait are told, changes the failure, and
+//! readings to look again.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -9,6 +12,8 @@ use std::rc::Rc;
 use wo_runtime::fiber;
 
 use crate::error::{Error, Result};
+use crate::log::error::CommitError;
+use crate::log::{Entry, Log};
 use crate::owner::{Owner, contained};
 use crate::transaction::Tx;
 
@@ -31,8 +36,18 @@ impl Owner {
         if !tx.has_steps() {
             return Ok(None);
         }
-        self.store.borrow_mut().last = tx.sequence;
-        self.is_certain(tx.sequence);
+        match (self.log(), tx.steps()) {
+            (Some(log), Some(steps)) => {
+                let sequence = log.append(Entry::Transaction, &steps.borrow())?;
+                debug_assert_eq!(sequence, tx.sequence, "nobody else appends");
+                self.store.borrow_mut().last = sequence;
+                self.attention.notify_one();
+            }
+            _ => {
+                self.store.borrow_mut().last = tx.sequence;
+                self.is_certain(tx.sequence);
+            }
+        }
         Ok(Some(tx.sequence))
     }
 
@@ -42,7 +57,6 @@ impl Owner {
         // Mostly the newest is waited for, so the place is at the end or near.
         let at = waiting.iter().rposition(|other| other.sequence <= sequence).map_or(0, |before| before + 1);
         waiting.insert(at, Waiting { sequence, tell: Box::new(tell) });
-        self.attention.notify_one();
     }
 
     /// Everything up to this sequence is certain: tells those who wait for it.
@@ -60,35 +74,75 @@ impl Owner {
         }
         self.serve_watchers();
     }
-}
 
-impl Owner {
-    /// Takes no more calls, and ends when those that were made are answered.
-    pub(crate) fn close(self: &Rc<Owner>, closed: impl FnOnce() + 'static) {
-        let last = self.store.borrow().last;
-        if last <= self.durable() {
-            self.end();
-            return closed();
-        }
-        self.wait_for(last, move |owner, _| {
-            owner.end();
-            closed();
-        });
+    /// The log could not write: undoes what is not certain, and tells those who wait for it.
+    pub(crate) fn heed_failure(self: &Rc<Owner>, log: &Log) {
+        let Some(failure) = log.failure() else { return };
+        self.fail(log, failure);
     }
 
-    fn end(&self) {
+    fn fail(self: &Rc<Owner>, log: &Log, failure: CommitError) {
+        // The log may have got further than this side has heard.
+        let certain = log.durable_sequence();
+        if certain > self.durable() {
+            self.is_certain(certain);
+        }
+        self.undo(certain + 1);
+        log.rolled_back();
+        let error = Error::from(failure);
+        let waiting = std::mem::take(&mut self.queue.borrow_mut().waiting);
+        for waiting in waiting {
+            contained(|| (waiting.tell)(self, Some(&error)));
+        }
+    }
+
+    /// Takes no more calls, and ends when those that were made are answered.
+    pub(crate) fn close(self: &Rc<Owner>, closed: impl FnOnce(Result<()>) + 'static) {
         self.is_closing.set(true);
+        self.closed.borrow_mut().push(Box::new(closed));
         self.attention.notify_one();
+    }
+
+    async fn end(self: Rc<Owner>) {
+        let ended = match self.take_log().map(Rc::try_unwrap) {
+            Some(Ok(log)) => log.close().await.map_err(Error::from),
+            // A snapshot is being made of it: it is closed when that is done.
+            Some(Err(shared)) => {
+                drop(shared);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        for closed in self.closed.take() {
+            contained(|| closed(ended.clone()));
+        }
     }
 }
 
 /// The life of a database: it ends when it is closed, or with its program.
 pub(crate) async fn serve(owner: Rc<Owner>) {
     fiber::protect(|| async move {
-        while !owner.is_closing.get() {
-            if owner.attention.notified().await.is_err() {
-                break;
+        loop {
+            let (last, durable) = {
+                let store = owner.store.borrow();
+                (store.last, store.durable)
+            };
+            let log = owner.log().filter(|_| last > durable);
+            let Some(log) = log else {
+                if owner.is_closing.get() {
+                    return owner.end().await;
+                }
+                if owner.attention.notified().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            match log.progress(durable).await {
+                Ok(durable) => owner.is_certain(durable),
+                Err(CommitError::Cancelled) => return,
+                Err(failure) => owner.fail(&log, failure),
             }
+            owner.think_of_snapshot(&log);
         }
     })
     .await;

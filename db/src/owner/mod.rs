@@ -9,6 +9,7 @@
 //! not on the disk yet, waits in a queue, by the sequence it needs; `commit.rs` moves that queue on.
 
 pub mod commit;
+pub mod snapshots;
 pub mod watchers;
 
 use std::any::Any;
@@ -24,7 +25,9 @@ use wo_runtime::fiber::{self, Notify};
 use wo_runtime::shard;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Log, Recovery};
 use crate::owner::commit::Queue;
+use crate::owner::snapshots::Snapshots;
 use crate::owner::watchers::Watchers;
 use crate::store::Store;
 use crate::store::table::Sight;
@@ -44,9 +47,17 @@ pub(crate) struct Place {
     pub(crate) is_durable: bool,
 }
 
+/// Told how a database was closed.
+type Closed = Box<dyn FnOnce(Result<()>)>;
+
 /// The tables, and who waits for what.
 pub(crate) struct Owner {
     number: u64,
+    log: RefCell<Option<Rc<Log>>>,
+    pub(crate) recovery: Option<Recovery>,
+    /// For the steps of the next transaction.
+    pub(crate) buffer: Cell<Vec<u8>>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) store: RefCell<Store>,
     pub(crate) queue: RefCell<Queue>,
     pub(crate) watchers: RefCell<Watchers>,
@@ -57,6 +68,8 @@ pub(crate) struct Owner {
     /// Undoing panicked: the tables are no longer what they should be.
     is_broken: Cell<bool>,
     pub(crate) is_closing: Cell<bool>,
+    /// Who wants to know when it is closed.
+    pub(crate) closed: RefCell<Vec<Closed>>,
 }
 
 impl Owner {
@@ -65,7 +78,12 @@ impl Owner {
     /// # Errors
     ///
     /// No shard runs here.
-    pub(crate) fn open(store: Store) -> Result<Place> {
+    pub(crate) fn open(
+        store: Store,
+        log: Option<Log>,
+        recovery: Option<Recovery>,
+        snapshot_bytes: u64,
+    ) -> Result<Place> {
         static MADE: AtomicU64 = AtomicU64::new(1);
         let shard = shard::shard_index().and_then(|shard| u32::try_from(shard).ok()).ok_or_else(|| {
             Error::new(ErrorKind::Closed, "no shard runs on this thread to own a database")
@@ -74,6 +92,10 @@ impl Owner {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let owner = Rc::new(Owner {
             number,
+            log: RefCell::new(log.map(Rc::new)),
+            recovery,
+            buffer: Cell::default(),
+            snapshots: Snapshots::new(snapshot_bytes),
             store: RefCell::new(store),
             queue: RefCell::default(),
             watchers: RefCell::default(),
@@ -81,14 +103,16 @@ impl Owner {
             is_busy: Cell::new(false),
             is_broken: Cell::new(false),
             is_closing: Cell::new(false),
+            closed: RefCell::default(),
         });
+        let is_durable = owner.log().is_some();
         OWNERS.with_borrow_mut(|owners| owners.push(Rc::clone(&owner)));
         let serving = Serving(number);
         drop(fiber::spawn_named("database", || async move {
             let _serving = serving;
             commit::serve(owner).await;
         }));
-        Ok(Place { number, shard, is_durable: false })
+        Ok(Place { number, shard, is_durable })
     }
 
     /// The owner of that number, on its own thread.
@@ -97,8 +121,22 @@ impl Owner {
         OWNERS.with_borrow(|owners| owners.iter().find(|owner| owner.number == place.number).cloned())
     }
 
-    /// Whether a call may be made now.
-    fn ready(&self) -> Result<()> {
+    /// The log, as long as there is one.
+    #[inline]
+    pub(crate) fn log(&self) -> Option<Rc<Log>> {
+        self.log.borrow().clone()
+    }
+
+    pub(crate) fn take_log(&self) -> Option<Rc<Log>> {
+        self.log.borrow_mut().take()
+    }
+
+    /// Whether a call may be made now. What could not be written is undone first.
+    fn ready(self: &Rc<Owner>) -> Result<()> {
+        let failed = self.log.borrow().as_ref().filter(|log| log.failure().is_some()).cloned();
+        if let Some(log) = failed {
+            self.heed_failure(&log);
+        }
         if self.is_busy.get() {
             return Err(Error::busy());
         }
@@ -114,7 +152,7 @@ impl Owner {
 
     /// Reads: what was found, and the sequence it waits for.
     #[inline]
-    pub(crate) fn look<T>(&self, work: &impl Fn(&Store, &Sight) -> Result<T>) -> (Result<T>, u64) {
+    pub(crate) fn look<T>(self: &Rc<Owner>, work: &impl Fn(&Store, &Sight) -> Result<T>) -> (Result<T>, u64) {
         if let Err(error) = self.ready() {
             return (Err(error), 0);
         }
@@ -316,7 +354,7 @@ fn discard(payload: Box<dyn Any + Send>) {
     }
 }
 
-fn panicked(payload: Box<dyn Any + Send>) -> Error {
+pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Error {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
     discard(payload);
