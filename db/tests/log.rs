@@ -5,6 +5,11 @@
 mod log {
     pub mod rig;
 
+    mod copies;
     mod damage;
+    mod faults;
     mod life;
+    mod locks;
+    mod room;
+    mod snapshots;
 }

@@ -18,13 +18,17 @@
 
 mod batch;
 mod body;
+pub mod copy;
 mod directory;
 pub mod error;
 mod evidence;
+pub mod examine;
 mod frame;
 mod names;
 mod open;
 mod publish;
+mod replay;
+pub mod salvage;
 mod segments;
 mod snapshot;
 mod state;
@@ -64,6 +68,9 @@ pub trait Replay {
         Ok(())
     }
 }
+
+/// Told now and then how much is done, of how much.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How the log uses its disk.
 #[derive(Clone, Debug)]
@@ -187,6 +194,11 @@ impl Log {
         rows: impl FnMut(&mut Vec<u8>) -> bool,
     ) -> Result<Snapshot, CopyError> {
         publish::snapshot(&self.shared, catalogue, as_of, rows).await
+    }
+
+    /// Copies the log to a new directory while it goes on; the copy has what is on the disk now.
+    pub async fn backup(&self, to: &Path, progress: Progress<'_>) -> Result<copy::Backup, CopyError> {
+        copy::backup_open(&self.shared, to, progress).await
     }
 
     /// Figures.

@@ -12,17 +12,15 @@ use std::time::Duration;
 use wo_runtime::fiber::{self, Notify};
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
-use crate::log::batch::schema_of;
-use crate::log::body::{self, Entry};
 use crate::log::directory::Directory;
 use crate::log::error::OpenError;
 use crate::log::frame::DatabaseId;
+use crate::log::replay::Replayed;
 use crate::log::segments::{self, Active, Sealed, Segments, Spare};
-use crate::log::snapshot;
 use crate::log::state::{Shared, State};
 use crate::log::survey::{Survey, Why, survey};
-use crate::log::walk::{End, Frame, walk};
-use crate::log::{LogOptions, Replay, names};
+use crate::log::walk::End;
+use crate::log::{LogOptions, Replay, names, snapshot};
 
 /// What opening a database found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,9 +73,9 @@ pub(crate) async fn open(
     let began = fiber::now();
     let directory = Directory::open(dir).await?;
     let survey = survey(dir).await?;
-    let mut replayed = Replayed { transactions: 0, schema: 0 };
-    replayed.feed_snapshot(&survey, replay).await?;
-    let end = replayed.feed_log(&survey, replay).await?;
+    let mut replayed = Replayed::default();
+    replayed.feed_snapshot(&survey, replay, &mut |_| ()).await?;
+    let end = replayed.feed_log(&survey, replay, &mut |_| ()).await?;
     replay.end().map_err(|cause| snapshot::undecodable(dir, 0, end.last, cause))?;
     let id = match survey.id {
         Some(id) => id,
@@ -99,81 +97,13 @@ pub(crate) async fn open(
         work: Notify::new(),
         ended: Notify::new(),
         copying: Cell::new(false),
+        snapshot: Cell::new(survey.snapshot.as_ref().map(|snapshot| snapshot.header.as_of)),
         bytes_at_snapshot: Cell::new(0),
     });
     // Room for the first frame, so that a full disk is told now.
     segments::make_room(&shared, 0).await.map_err(|error| OpenError::io(dir, error))?;
     recovery.took = fiber::now().since(began);
     Ok((shared, recovery))
-}
-
-/// What the replay has come to.
-struct Replayed {
-    transactions: u64,
-    schema: u32,
-}
-
-impl Replayed {
-    async fn feed_snapshot(&mut self, survey: &Survey, replay: &mut dyn Replay) -> Result<(), OpenError> {
-        let Some(known) = &survey.snapshot else { return Ok(()) };
-        let as_of = known.header.as_of;
-        let mut take = |entry, bytes: &[u8]| match entry {
-            Entry::Catalogue => {
-                self.schema = schema_of(bytes);
-                replay.catalogue(bytes)
-            }
-            Entry::Transaction => replay.transaction(as_of, bytes),
-        };
-        match snapshot::read(&known.path, &mut take).await? {
-            Ok(_) => replay
-                .snapshot_end(as_of)
-                .map_err(|cause| snapshot::undecodable(&known.path, known.bytes, as_of, cause)),
-            // It was whole a moment ago.
-            Err(reason) => {
-                Err(OpenError::Missing { dir: survey.dir.clone(), what: format!("{}: {reason}", known.path.display()) })
-            }
-        }
-    }
-
-    async fn feed_log(&mut self, survey: &Survey, replay: &mut dyn Replay) -> Result<End, OpenError> {
-        let as_of = survey.snapshot.as_ref().map_or(0, |snapshot| snapshot.header.as_of);
-        let dir = survey.dir.clone();
-        walk(survey, &mut |frame| self.feed_frame(&dir, as_of, frame, replay)).await
-    }
-
-    fn feed_frame(
-        &mut self,
-        dir: &Path,
-        as_of: u64,
-        frame: &Frame<'_>,
-        replay: &mut dyn Replay,
-    ) -> Result<(), OpenError> {
-        let file = || names::segment(dir, frame.slot);
-        let uneven = || OpenError::CorruptMiddle {
-            file: file(),
-            offset: frame.offset,
-            reason: "the checksum fits, but the entries do not come out even".to_owned(),
-        };
-        let mut sequence = frame.header.sequence;
-        for entry in body::entries(frame.body) {
-            let (entry, bytes) = entry.map_err(|_| uneven())?;
-            if sequence > as_of {
-                let taken = match entry {
-                    Entry::Catalogue => {
-                        self.schema = schema_of(bytes);
-                        replay.catalogue(bytes)
-                    }
-                    Entry::Transaction => {
-                        self.transactions += 1;
-                        replay.transaction(sequence, bytes)
-                    }
-                };
-                taken.map_err(|cause| snapshot::undecodable(&file(), frame.offset, sequence, cause))?;
-            }
-            sequence += 1;
-        }
-        if sequence == frame.header.sequence + u64::from(frame.header.entries) { Ok(()) } else { Err(uneven()) }
-    }
 }
 
 fn report(survey: &Survey, end: &End, replayed: &Replayed, generation: u32) -> Recovery {
@@ -254,6 +184,7 @@ async fn take_over(survey: &Survey, end: &End, options: &LogOptions) -> Result<S
             segment: walked.segment,
             bytes: walked.bytes,
             last: walked.last,
+            end: walked.end,
         }));
         segments.active = Some(Active {
             file: open_for_writing(&names::segment(&survey.dir, active.slot)).await?,

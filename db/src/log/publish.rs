@@ -72,6 +72,7 @@ pub(crate) async fn snapshot(
         }
     };
     let file = publish(shared, &copying.directory, &draft, as_of).await?;
+    shared.snapshot.set(Some(as_of));
     shared.bytes_at_snapshot.set(shared.state.borrow().bytes_written());
     shared.segments.borrow_mut().bytes_replayed = 0;
     let freed = shared.segments.borrow_mut().take_before(first_segment);

@@ -50,6 +50,8 @@ pub(crate) struct Sealed {
     pub(crate) segment: u32,
     pub(crate) bytes: u64,
     pub(crate) last: u64,
+    /// Where its last frame ends.
+    pub(crate) end: u64,
 }
 
 /// A file that is ready.
@@ -145,8 +147,8 @@ impl Segments {
                 let Active { file, slot, bytes, recycled, .. } = full;
                 self.spares.push(Spare { file, slot, bytes, recycled });
             } else {
-                let Active { slot, segment, bytes, last, .. } = full;
-                self.sealed.push_back(Sealed { slot, segment, bytes, last });
+                let Active { slot, segment, bytes, last, offset, .. } = full;
+                self.sealed.push_back(Sealed { slot, segment, bytes, last, end: offset });
             }
         }
         self.segment += 1;

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) ended: Notify,
     /// Copies that are being made, which need the files as they are.
     pub(crate) copying: Cell<bool>,
+    /// The newest snapshot.
+    pub(crate) snapshot: Cell<Option<u64>>,
     /// Bytes written before the newest snapshot's state.
     pub(crate) bytes_at_snapshot: Cell<u64>,
 }

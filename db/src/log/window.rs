@@ -35,6 +35,10 @@ impl Window {
         self.len
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file's first bytes, as many as a header has; fewer in a shorter file.
     pub(crate) async fn start(&mut self) -> Result<&[u8], OpenError> {
         let bytes = self.bytes(0, FILE_HEADER_BYTES).await?;
