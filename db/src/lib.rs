@@ -20,6 +20,7 @@ mod row;
 mod schema;
 mod store;
 mod table;
+pub mod tools;
 mod transaction;
 mod watch;
 

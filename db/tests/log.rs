@@ -6,6 +6,7 @@ mod log {
     pub mod rig;
 
     mod copies;
+    mod crash;
     mod damage;
     mod faults;
     mod life;

@@ -105,7 +105,7 @@ pub enum OpenError {
         offset: u64,
         /// The number of the transaction, or of the one before, for a catalogue.
         sequence: u64,
-        /// What does not fit.
+        /// What does not fit: the table, the field, and the remedy.
         cause: Undecodable,
     },
     /// The disk has no room for the first segment.
@@ -313,6 +313,13 @@ pub enum CopyError {
     Source(OpenError),
     /// The state it would hold could not be committed.
     Commit(CommitError),
+    /// It would not be what was asked for.
+    Refused {
+        /// The data directory.
+        dir: PathBuf,
+        /// Why not, and the remedy.
+        reason: String,
+    },
 }
 
 impl CopyError {
@@ -336,6 +343,7 @@ impl fmt::Display for CopyError {
             }
             CopyError::Source(error) => write!(f, "{error}"),
             CopyError::Commit(error) => write!(f, "{error}"),
+            CopyError::Refused { dir, reason } => write!(f, "{}: {reason}", dir.display()),
         }
     }
 }

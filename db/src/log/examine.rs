@@ -106,3 +106,8 @@ async fn file_bytes(dir: &Path) -> Result<u64, OpenError> {
     }
     Ok(bytes)
 }
+
+/// Whether there is a whole snapshot.
+pub(crate) async fn has_snapshot(dir: &Path) -> Result<bool, OpenError> {
+    Ok(survey(dir).await?.snapshot.is_some())
+}

@@ -14,7 +14,7 @@ use wo_runtime::os::fs;
 
 use crate::log::body::{self, Entry};
 use crate::log::copy::{InPlace, NewPlace};
-use crate::log::error::{CopyError, OpenError};
+use crate::log::error::{CopyError, OpenError, Undecodable};
 use crate::log::evidence;
 use crate::log::frame::{
     DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SegmentHeader,
@@ -302,15 +302,15 @@ async fn put_frame(
 struct Nothing;
 
 impl Replay for Nothing {
-    fn catalogue(&mut self, _bytes: &[u8]) -> Result<(), crate::log::error::Undecodable> {
+    fn catalogue(&mut self, _bytes: &[u8]) -> Result<(), Undecodable> {
         Ok(())
     }
 
-    fn snapshot_end(&mut self, _as_of: u64) -> Result<(), crate::log::error::Undecodable> {
+    fn snapshot_end(&mut self, _as_of: u64) -> Result<(), Undecodable> {
         Ok(())
     }
 
-    fn transaction(&mut self, _sequence: u64, _body: &[u8]) -> Result<(), crate::log::error::Undecodable> {
+    fn transaction(&mut self, _sequence: u64, _body: &[u8]) -> Result<(), Undecodable> {
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! One owner at a time.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ fn db14_second_opening_in_the_same_process_is_refused() {
     on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
-        assert_eq!(refusal(&dir).await, OpenError::AlreadyOpen { dir: dir.clone(), pid: Some(std::process::id()) });
+        expect_held(&refusal(&dir).await, &dir, std::process::id());
         commit(&log, 1, b"unaffected").await?;
         log.close().await?;
         let (log, _, model) = open(&dir).await?;
@@ -27,6 +28,13 @@ fn db14_second_opening_in_the_same_process_is_refused() {
         open(&dir).await?;
         Ok(())
     });
+}
+
+fn expect_held(refused: &OpenError, held: &Path, by: u32) {
+    match refused {
+        OpenError::AlreadyOpen { dir, pid } => assert_eq!((dir.as_path(), *pid), (held, Some(by))),
+        other => panic!("{other}"),
+    }
 }
 
 /// The other process: opens the directory, commits whenever it is told to, and says so.
@@ -65,7 +73,7 @@ fn db14_second_process_is_refused_until_the_first_is_gone() {
         committed(0);
         let held = files(&dir);
         let before = Instant::now();
-        assert_eq!(refusal(&dir).await, OpenError::AlreadyOpen { dir: dir.clone(), pid: Some(holder.id()) });
+        expect_held(&refusal(&dir).await, &dir, holder.id());
         assert!(before.elapsed() < Duration::from_secs(1));
         assert!(files(&dir) == held, "the refusal changed nothing, and left nothing");
         committed(1);
@@ -73,7 +81,7 @@ fn db14_second_process_is_refused_until_the_first_is_gone() {
         // The lock is on the directory itself: neither a name nor a file can be taken away from under it.
         let elsewhere = scratch.join("elsewhere");
         std::fs::rename(&dir, &elsewhere)?;
-        assert_eq!(refusal(&elsewhere).await, OpenError::AlreadyOpen { dir: elsewhere, pid: Some(holder.id()) });
+        expect_held(&refusal(&elsewhere).await, &elsewhere, holder.id());
         std::fs::rename(scratch.join("elsewhere"), &dir)?;
         committed(2);
 

@@ -354,7 +354,7 @@ impl FileSystem {
             Content::Socket => return Err(libc::ENXIO),
         };
         let stale = node.accessed <= node.modified.max(node.changed)
-            || now.as_nanos() - node.accessed.as_nanos() >= ACCESS_NANOS_MAX;
+            || now.as_nanos().saturating_sub(node.accessed.as_nanos()) >= ACCESS_NANOS_MAX;
         if stale {
             node.accessed = now;
         }

@@ -1,0 +1,153 @@
+//! What the commands do: each answers its exit status, after saying on stdout what it found and on stderr what failed.
+
+use std::io::Write;
+use std::path::Path;
+
+use wo_db::tools::{self, Backup, Contents, CopyError, OpenError, Salvaged};
+
+use crate::arguments::{Command, Verb};
+use crate::progress::Bar;
+use crate::status;
+
+/// Prints; nobody may be reading any more, and that is no failure.
+pub fn say(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Runs a command.
+pub async fn run(command: Command) -> u8 {
+    let Command { verb, dir, quiet } = command;
+    match verb {
+        Verb::Verify => {
+            let bar = Bar::new("reading", quiet);
+            let verified = tools::verify(&dir, &mut |done: u64, total: u64| bar.tell(done, total)).await;
+            drop(bar);
+            verified.map_or_else(|error| refused(&error), |contents| tell_verified(&dir, &contents))
+        }
+        Verb::Stats => {
+            let bar = Bar::new("reading", quiet);
+            let stats = tools::stats(&dir, &mut |done: u64, total: u64| bar.tell(done, total)).await;
+            drop(bar);
+            stats.map_or_else(
+                |error| refused(&error),
+                |stats| {
+                    say(&stats.to_string());
+                    status::WHOLE
+                },
+            )
+        }
+        Verb::Dump { table } => {
+            let mut lines = Lines::default();
+            let dumped = tools::dump(&dir, table.as_deref(), |line: &str| lines.put(line)).await;
+            lines.end();
+            dumped.map_or_else(|error| refused(&error), |()| status::WHOLE)
+        }
+        Verb::Log { from } => {
+            let mut lines = Lines::default();
+            let told = tools::transactions(&dir, from, |line: &str| lines.put(line)).await;
+            lines.end();
+            told.map_or_else(|error| refused(&error), |()| status::WHOLE)
+        }
+        Verb::Backup { to } | Verb::Restore { to } => {
+            let bar = Bar::new("copying", quiet);
+            let copied = tools::copy(&dir, &to, &mut |done: u64, total: u64| bar.tell(done, total)).await;
+            drop(bar);
+            copied.map_or_else(|error| not_made(&error), |backup| tell_copied(&backup))
+        }
+        Verb::Salvage { to } => {
+            let bar = Bar::new("salvaging", quiet);
+            let salvaged = tools::salvage(&dir, &to, &mut |done: u64, total: u64| bar.tell(done, total)).await;
+            drop(bar);
+            salvaged.map_or_else(|error| not_made(&error), |salvaged| tell_salvaged(&salvaged))
+        }
+        Verb::Compact => tools::compact(&dir).await.map_or_else(
+            |error| not_made(&error),
+            |compacted| {
+                say(&compacted.to_string());
+                status::WHOLE
+            },
+        ),
+    }
+}
+
+fn refused(error: &OpenError) -> u8 {
+    eprintln!("wo-db: {error}");
+    status::of_open(error)
+}
+
+fn not_made(error: &CopyError) -> u8 {
+    eprintln!("wo-db: {error}");
+    status::of_copy(error)
+}
+
+fn tell_verified(dir: &Path, contents: &Contents) -> u8 {
+    let mut text = format!("{}: ", dir.display());
+    let mut status = status::WHOLE;
+    if let Some(torn) = &contents.torn_tail {
+        let (bytes, offset) = (contents.torn_tail_bytes, torn.offset);
+        text += &format!(
+            "torn tail: {bytes} bytes at byte {offset} of {} ({}); the next opening cuts them, and nothing in them was \
+             acknowledged\n",
+            torn.file.display(),
+            torn.reason
+        );
+        status = status::MENDABLE;
+    }
+    for (snapshot, why) in &contents.snapshots_passed_over {
+        text += &format!("{} is not whole and not needed: {why}\n", snapshot.display());
+        status = status::MENDABLE;
+    }
+    if status == status::WHOLE {
+        text += &format!("whole, up to transaction {}\n", contents.last_sequence);
+    }
+    if let Some(pid) = contents.open_in {
+        text += &format!("process {pid} has it open, so its end may be on its way\n");
+    }
+    say(&text);
+    status
+}
+
+fn tell_copied(backup: &Backup) -> u8 {
+    let Backup { dir, last_sequence, bytes, files, .. } = backup;
+    say(&format!("{}: {bytes} bytes in {files} files, up to transaction {last_sequence}\n", dir.display()));
+    status::WHOLE
+}
+
+fn tell_salvaged(salvaged: &Salvaged) -> u8 {
+    let mut text = format!(
+        "{}: {} entries of the log, {} of a snapshot\n",
+        salvaged.dir.display(),
+        salvaged.log_entries,
+        salvaged.snapshot_entries
+    );
+    for gap in &salvaged.gaps {
+        text += &format!("lost: {gap}\n");
+    }
+    say(&text);
+    if salvaged.gaps.is_empty() { status::WHOLE } else { status::BROKEN }
+}
+
+/// Lines for stdout, many at once.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    const BYTES_MAX: usize = 64 << 10;
+
+    /// False when nobody reads any more.
+    fn put(&mut self, line: &str) -> bool {
+        self.0.extend_from_slice(line.as_bytes());
+        self.0.push(b'\n');
+        self.0.len() < Lines::BYTES_MAX || self.write()
+    }
+
+    fn write(&mut self) -> bool {
+        let written = std::io::stdout().lock().write_all(&self.0);
+        self.0.clear();
+        written.is_ok()
+    }
+
+    fn end(mut self) {
+        self.write();
+    }
+}
