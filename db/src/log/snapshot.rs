@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::log::body::{self, Entry};
-use crate::log::error::OpenError;
+use crate::log::error::{OpenError, Undecodable};
 use crate::log::frame::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SnapshotHeader, VERSION,
     frame_bytes, peek, prove,
