@@ -1,13 +1,12 @@
 //! Puts loom under the runtime's own source.
 //!
-//! The models run the very files of the runtime, and of `async-task`, which the fibers stand on. Each is copied with
-//! loom's types in the place of std's, and with a switch at every place that `weakenings.rs` names: a model turns one
-//! on and must be rejected. A place that is not found any more fails the build, so the table follows the source.
+//! The models run the very files of the runtime. Each is copied with loom's types in the place of std's, and with a
+//! switch at every place that `weakenings.rs` names: a model turns one on and must be rejected. A place that is not
+//! found any more fails the build, so the table follows the source.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use weakenings::{WEAKENINGS, Weakening};
 
@@ -20,7 +19,6 @@ const RUNTIME: &[&str] = &[
     "actor/mailbox/cells.rs",
     "actor/mailbox/head.rs",
     "actor/mailbox/mod.rs",
-    "actor/mailbox/place.rs",
     "actor/waits.rs",
     "error.rs",
     "fiber/call.rs",
@@ -31,7 +29,10 @@ const RUNTIME: &[&str] = &[
     "fiber/spin.rs",
     "fiber/steal.rs",
     "fiber/tally.rs",
-    "fiber/task.rs",
+    "fiber/task/cell.rs",
+    "fiber/task/list.rs",
+    "fiber/task/memory.rs",
+    "fiber/task/mod.rs",
     "fiber/tick.rs",
     "fiber/turn.rs",
     "plane/backend/waker.rs",
@@ -41,9 +42,6 @@ const RUNTIME: &[&str] = &[
     "shard/program.rs",
 ];
 
-/// The files of `async-task`.
-const ASYNC_TASK: &[&str] = &["header.rs", "raw.rs", "runnable.rs", "state.rs", "task.rs", "utils.rs"];
-
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(loom)");
     println!("cargo::rerun-if-changed=build.rs");
@@ -51,25 +49,18 @@ fn main() {
     if env::var_os("CARGO_CFG_LOOM").is_none() {
         return;
     }
-    let known = |file: &str| {
-        RUNTIME.contains(&file) || file.strip_prefix("async-task/").is_some_and(|file| ASYNC_TASK.contains(&file))
-    };
     for Weakening { name, file, .. } in WEAKENINGS {
-        assert!(known(file), "the weakening {name} is of {file}, which no model runs");
+        assert!(RUNTIME.contains(file), "the weakening {name} is of {file}, which no model runs");
     }
     let package = env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo");
     let root = Path::new(&package).parent().expect("the package lies in the workspace");
     for file in RUNTIME {
-        put(&root.join("runtime/src").join(file), file, runtimes_own);
-    }
-    let async_task = source_of("async-task", root);
-    for file in ASYNC_TASK {
-        put(&async_task.join(file), &format!("async-task/{file}"), async_tasks_own);
+        put(&root.join("runtime/src").join(file), file);
     }
 }
 
 /// Copies a file, weakened where it is asked for and with loom's types.
-fn put(from: &Path, name: &str, with_loom: fn(&str, String) -> String) {
+fn put(from: &Path, name: &str) {
     println!("cargo::rerun-if-changed={}", from.display());
     let source = fs::read_to_string(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
     let weakened = WEAKENINGS.iter().filter(|weakening| weakening.file == name).fold(source, weaken);
@@ -88,15 +79,19 @@ fn weaken(source: String, weakening: &Weakening) -> String {
     format!("{before}if crate::weakened::is(\"{name}\") {{ {to} }} else {{ {from} }}{behind}")
 }
 
-fn runtimes_own(name: &str, source: String) -> String {
+fn with_loom(name: &str, source: String) -> String {
     let (source, _tests) = source.split_once("\n#[cfg(test)]").unwrap_or((&source, ""));
     let mut source = lines(source)
         .replace("std::sync::", "crate::sync::")
         .replace("crossbeam_deque::", "crate::sync::deque::")
         .replace("std::cell::", "crate::sync::cell::")
+        .replace("std::alloc::", "crate::sync::alloc::")
         .replace("std::hint::spin_loop", "loom::hint::spin_loop")
-        .replace("async_task::", "crate::async_task::")
         .replace("pub(super)", "pub(crate)");
+    if name == "fiber/task/cell.rs" {
+        // What home alone may touch.
+        source = source.replace("use crate::sync::cell::Cell;", "use crate::sync::cell::Tracked as Cell;");
+    }
     if name == "fiber/oneshot.rs" {
         // Loom looks for the leaks of its own.
         source = source.replace("use crate::sync::{Arc, ", "use loom::sync::Arc;\nuse crate::sync::{");
@@ -136,23 +131,6 @@ fn once(source: &str, from: &str, to: &str) -> String {
     source.replacen(from, to, 1)
 }
 
-fn async_tasks_own(_name: &str, source: String) -> String {
-    lines(&source)
-        .replace("alloc::alloc::", "std::alloc::")
-        .replace("alloc::boxed::", "std::boxed::")
-        .replace("core::alloc::", "std::alloc::")
-        .replace("core::sync::atomic", "crate::sync::atomic")
-        .replace("core::cell::UnsafeCell", "crate::sync::cell::UnsafeCell")
-        .replace("cfg(feature = \"std\")", "cfg(all())")
-        .replace("cfg(not(feature = \"std\"))", "cfg(any())")
-        .replace("cfg(feature = \"portable-atomic\")", "cfg(any())")
-        .replace("cfg(not(feature = \"portable-atomic\"))", "cfg(all())")
-        .replace("use crate::sync", "use \u{1}sync")
-        .replace("crate::weakened", "\u{1}weakened")
-        .replace("crate::", "crate::async_task::")
-        .replace('\u{1}', "crate::")
-}
-
 /// Drops what a module that is included cannot have; statics that synchronise begin anew with every run of a model.
 fn lines(source: &str) -> String {
     source.lines().filter(|line| !line.trim_start().starts_with("//!")).fold(String::new(), |lines, line| {
@@ -168,33 +146,4 @@ fn lines(source: &str) -> String {
         });
         lines + anew.as_deref().unwrap_or(line) + "\n"
     })
-}
-
-/// Where cargo keeps the source of a dependency.
-fn source_of(package: &str, root: &Path) -> PathBuf {
-    let lock = root.join("Cargo.lock");
-    println!("cargo::rerun-if-changed={}", lock.display());
-    let lock = fs::read_to_string(&lock).unwrap_or_else(|error| panic!("{}: {error}", lock.display()));
-    let version = lock
-        .split_once(&format!("name = \"{package}\"\nversion = \""))
-        .and_then(|(_, rest)| rest.split('"').next())
-        .unwrap_or_else(|| panic!("Cargo.lock does not name {package}"));
-    let folder = format!("{package}-{version}");
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    let registries = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok());
-    let unpacked = registries.into_iter().flatten().flatten().map(|registry| registry.path().join(&folder).join("src"));
-    unpacked.into_iter().find(|source| source.is_dir()).unwrap_or_else(|| ask_cargo(&folder))
-}
-
-/// Cargo knows it wherever it lies, but may have to fetch what else the workspace could need before it says so.
-fn ask_cargo(folder: &str) -> PathBuf {
-    let cargo = env::var_os("CARGO").expect("set by cargo");
-    let output = Command::new(cargo).args(["metadata", "--format-version=1", "--locked"]).output().expect("cargo runs");
-    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let mut paths = metadata.split("\"src_path\":\"").skip(1).filter_map(|rest| rest.split('"').next()).map(Path::new);
-    let root = paths.find(|path| path.ends_with(Path::new(folder).join("src/lib.rs")));
-    let root = root.unwrap_or_else(|| panic!("cargo metadata does not say where {folder} is"));
-    root.parent().expect("src/lib.rs lies in src").to_owned()
 }

@@ -25,7 +25,7 @@ pub mod tally {
     include!(concat!(env!("OUT_DIR"), "/fiber/tally.rs"));
 }
 pub mod task {
-    include!(concat!(env!("OUT_DIR"), "/fiber/task.rs"));
+    include!(concat!(env!("OUT_DIR"), "/fiber/task/mod.rs"));
 }
 pub mod tick {
     include!(concat!(env!("OUT_DIR"), "/fiber/tick.rs"));

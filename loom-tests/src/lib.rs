@@ -19,8 +19,6 @@
 #[macro_use]
 mod sync;
 mod actor;
-#[allow(clippy::all)]
-mod async_task;
 mod fiber;
 mod os;
 mod plane;

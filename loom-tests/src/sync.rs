@@ -6,7 +6,7 @@ pub use loom::sync::{Condvar, Mutex, MutexGuard};
 
 pub mod atomic {
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
@@ -30,6 +30,46 @@ pub mod cell {
             self.value.get()
         }
     }
+
+    /// A plain cell of one thread's. Loom checks that it is: accesses from two threads that nothing orders are a race.
+    pub struct Tracked<T> {
+        accesses: loom::cell::UnsafeCell<()>,
+        value: Cell<T>,
+    }
+
+    impl<T> Tracked<T> {
+        pub fn new(value: T) -> Tracked<T> {
+            Tracked { accesses: loom::cell::UnsafeCell::new(()), value: Cell::new(value) }
+        }
+
+        pub fn set(&self, value: T) {
+            drop(self.replace(value));
+        }
+
+        pub fn replace(&self, value: T) -> T {
+            self.accesses.with_mut(|_| ());
+            self.value.replace(value)
+        }
+    }
+
+    impl<T: Copy> Tracked<T> {
+        pub fn get(&self) -> T {
+            self.accesses.with(|_| ());
+            self.value.get()
+        }
+    }
+
+    impl<T: Default> Tracked<T> {
+        pub fn take(&self) -> T {
+            self.replace(T::default())
+        }
+    }
+}
+
+/// The allocator, as loom watches it: what is freed twice or never is an error.
+pub mod alloc {
+    pub use loom::alloc::{alloc, dealloc};
+    pub use std::alloc::{Layout, handle_alloc_error};
 }
 
 /// A deque of tasks as `crossbeam-deque`'s, which does not run on loom: its owner at one end, thieves at the other.

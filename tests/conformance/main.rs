@@ -15,7 +15,6 @@ mod poll;
 mod process;
 
 mod accept;
-mod actors;
 mod buffers;
 mod connect;
 mod differential;

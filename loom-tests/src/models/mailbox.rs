@@ -78,7 +78,7 @@ impl Shard {
                     call();
                     called = true;
                 }
-                Mail::Fiber(_) => unreachable!("no fiber is made"),
+                _ => unreachable!("no fiber is made"),
             }
         }
         called
@@ -212,27 +212,26 @@ fn order_from_elsewhere(shard: &mut Shard) {
 /// Sends for as long as there is no room, as `Sending::poll` in `actor/sending.rs` does.
 fn send_when_there_is_room(mailbox: Messages, message: u8) -> bool {
     let (waker, mut number) = (models::waker(), None);
-    let mut pushed = mailbox.push(LIFE, envelope(message));
+    let mut message = envelope(message);
     loop {
-        let message = match pushed {
-            Ok(()) => return true,
+        message = match mailbox.push(LIFE, message) {
+            Ok(()) => break,
             Err(Refused::Closed(_)) => return false,
             Err(Refused::Full(message)) => message,
         };
-        let given = loop {
-            match mailbox.wait_for_room(LIFE, number, &waker, None) {
-                Room::Waits(waits) => {
-                    number = Some(waits);
-                    thread::park();
-                }
-                Room::Given => break true,
-                Room::Look => break false,
-                Room::Never => unreachable!("no actor waits"),
+        match mailbox.wait_for_room(LIFE, number, &waker, None) {
+            Room::Look => {}
+            Room::Waits(waits) => {
+                number = Some(waits);
+                thread::park();
             }
-        };
-        number = None;
-        pushed = if given { mailbox.push_given(LIFE, message) } else { mailbox.push(LIFE, message) };
+            Room::Never => unreachable!("no actor waits"),
+        }
     }
+    if let Some(number) = number {
+        mailbox.leave_room_queue(number);
+    }
+    true
 }
 
 fn room(shard: &mut Shard) {

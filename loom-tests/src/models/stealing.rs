@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::thread::{self, ThreadId};
+use loom::thread::{self, JoinHandle, ThreadId};
 
 use crate::fiber::home::Home;
 use crate::fiber::local::{Local, local};
@@ -25,9 +25,13 @@ fn shards() -> (Driver, &'static Home) {
     (idle, busy)
 }
 
-fn close(mut driver: Driver) {
-    driver.unwind();
-    driver.drain().expect("no op is in flight");
+/// Ends the idle shard, then the busy one, then takes what that sent after the idle one's end.
+fn close(mut idle: Driver, busy: JoinHandle<()>) {
+    let home = idle.home();
+    idle.unwind();
+    idle.drain().expect("no op is in flight");
+    busy.join().expect("it ends well");
+    home.give_back();
 }
 
 /// Makes this thread a shard that is too busy to start anything, for as long as `work` takes.
@@ -56,8 +60,7 @@ fn stolen() {
         });
     });
     idle.run(|| ended.load(Ordering::SeqCst)).expect("nobody asked to stop");
-    close(idle);
-    leaves.join().expect("it only leaves a fiber");
+    close(idle, leaves);
 }
 
 /// Notices a drop away from where it was made.
@@ -87,8 +90,7 @@ fn settled() {
         });
     });
     idle.run(|| ended.load(Ordering::SeqCst)).expect("nobody asked to stop");
-    close(idle);
-    leaves.join().expect("it only leaves a fiber and wakes it");
+    close(idle, leaves);
 }
 
 accepted!(what_is_left_is_started, stolen);

@@ -11,18 +11,23 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
-use async_task::Runnable;
 use concurrent_queue::ConcurrentQueue;
 
 use crate::fiber::steal::Start;
 use crate::fiber::tally::Tally;
-use crate::fiber::task::Meta;
+use crate::fiber::task::{Leave, Quiet, TaskRef, Watch};
 use crate::plane::backend::Waker;
 
 /// What other threads send to a shard.
 pub(crate) enum Mail {
-    /// A fiber of the shard that was woken.
-    Fiber(Runnable<Meta>),
+    /// A fiber of the shard is woken.
+    Wake(TaskRef),
+    /// A reference to a fiber of the shard that was dropped elsewhere.
+    Drop(TaskRef),
+    /// A fiber's end is waited for elsewhere.
+    Watch(Watch),
+    /// A fiber's handle was dropped elsewhere.
+    Leave(Leave),
     /// A call to make there.
     Call(Box<dyn FnOnce() + Send>),
     /// A mailbox of the shard that has something from another, in this life of it.
@@ -66,24 +71,37 @@ impl Home {
         home
     }
 
-    /// The program has ended, every fiber of this shard with it, and nobody knows the shard any more: nothing will be
-    /// pushed. Calls that came after the end are dropped here.
+    /// The program has ended, every fiber of this shard with it, and nobody knows the shard any more. What was pushed
+    /// after the end is dropped here.
     pub(crate) fn give_back(&'static self) {
-        while self.inbox.pop().is_ok() {}
+        self.drop_mail();
         debug_assert!(self.unstarted.is_empty(), "a shard ends after what it has not started");
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.sleeping.store(false, Ordering::SeqCst);
         UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
+    /// Drops all mail. The shard has said the end of all its fibers: whoever pushes now looks for that afterwards.
+    pub(crate) fn drop_mail(&self) {
+        fence(Ordering::SeqCst);
+        while let Ok(mail) = self.inbox.pop() {
+            drop(Quiet::new(mail));
+        }
+    }
+
     /// Hands mail to the shard, from any thread, and wakes it if it sleeps.
     pub(crate) fn push(&self, mail: Mail) {
+        self.push_quietly(mail);
+        let _woken = self.wake_if_asleep();
+    }
+
+    /// Hands mail to the shard, from any thread, to be looked at when it is awake.
+    pub(crate) fn push_quietly(&self, mail: Mail) {
         if let Err(refused) = self.inbox.push(mail) {
-            // The inbox is unbounded and never closed. Dropping a fiber here would drop its future away from home.
+            // The inbox is unbounded and never closed. Dropping mail here would drop it away from home.
             std::mem::forget(refused);
             unreachable!("a home's inbox takes everything");
         }
-        let _woken = self.wake_if_asleep();
     }
 
     /// Has the shard look around, if it sleeps; whether it did.

@@ -5,12 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use async_task::FallibleTask;
-
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::steal::{self, Left, Start};
-use crate::fiber::task::{self, Ended, FiberId, Meta, Payload, Started};
+use crate::fiber::steal::{self, Left};
+use crate::fiber::task::{self, FiberId, Handle, Payload};
 use crate::fiber::turn::Charge;
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
@@ -122,16 +120,6 @@ where
     }
 }
 
-/// A fiber for another shard: what starts it there, and the handle to join it here.
-pub(crate) fn handed_over<B>(body: B) -> (Start, JoinHandle<B::Output>)
-where
-    B: IntoFiber + Send + 'static,
-    B::Output: Send,
-{
-    let (start, left) = steal::prepare(body);
-    (start, JoinHandle { fiber: None, left: Some(left) })
-}
-
 /// The number of the fiber that asks; none outside a fiber.
 pub fn id() -> Option<FiberId> {
     task::current_id()
@@ -139,14 +127,14 @@ pub fn id() -> Option<FiberId> {
 
 /// A fiber to wait for. Dropping it leaves the fiber running.
 pub struct JoinHandle<T> {
-    fiber: Option<(FiberId, FallibleTask<Ended<T>, Meta>)>,
+    fiber: Option<Handle<T>>,
     /// Until it has started, a fiber that any shard may start.
     left: Option<Left<T>>,
 }
 
 impl<T: 'static> JoinHandle<T> {
-    fn new(started: Option<Started<T>>) -> JoinHandle<T> {
-        JoinHandle { fiber: started.map(|(id, task)| (id, task.fallible())), left: None }
+    fn new(fiber: Option<Handle<T>>) -> JoinHandle<T> {
+        JoinHandle { fiber, left: None }
     }
 
     /// Parks until the fiber has ended, and gives what it returned.
@@ -171,27 +159,18 @@ impl<T: 'static> JoinHandle<T> {
 
     /// The fiber's number; none as long as it has not started.
     pub fn id(&self) -> Option<FiberId> {
-        self.fiber.as_ref().map(|(id, _)| *id).or_else(|| self.left.as_ref().and_then(steal::id))
+        self.fiber.as_ref().map(Handle::id).or_else(|| self.left.as_ref().and_then(steal::id))
     }
 
     /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
-        self.fiber.as_ref().is_none_or(|(_, task)| task.is_finished())
-            && self.left.as_ref().is_none_or(steal::is_finished)
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        if let Some((_, task)) = self.fiber.take() {
-            task.detach();
-        }
+        self.fiber.as_ref().is_none_or(Handle::is_finished) && self.left.as_ref().is_none_or(steal::is_finished)
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("fiber", &self.fiber.as_ref().map(|(id, _)| *id)).finish()
+        f.debug_struct("JoinHandle").field("fiber", &self.fiber.as_ref().map(Handle::id)).finish()
     }
 }
 
@@ -217,10 +196,10 @@ impl<T: 'static> Future for Join<T> {
                 _ => this.handle.left = None,
             }
         }
-        let Some((_, task)) = &mut this.handle.fiber else {
+        let Some(fiber) = &mut this.handle.fiber else {
             return Poll::Ready(Err(JoinError::Cancelled));
         };
-        let ended = match Pin::new(task).poll(cx) {
+        let ended = match fiber.poll(cx) {
             Poll::Pending if !local::is_cancelled() => return Poll::Pending,
             Poll::Ready(Some(ended)) => ended.into_inner().map_err(JoinError::Panicked),
             _ => Err(JoinError::Cancelled),

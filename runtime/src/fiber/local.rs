@@ -9,11 +9,9 @@ use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use async_task::Runnable;
-
 use crate::fiber::home::Home;
 use crate::fiber::steal::Peers;
-use crate::fiber::task::{Meta, Node};
+use crate::fiber::task::{Header, List, Memory, Ready};
 use crate::scope;
 
 /// Hand-overs in a row through the slot before the queue has its turn.
@@ -23,8 +21,8 @@ const HANDOVERS_MAX: u32 = 16;
 /// nothing in it.
 pub(crate) struct Local {
     home: Cell<Option<&'static Home>>,
-    queue: ManuallyDrop<RefCell<VecDeque<Runnable<Meta>>>>,
-    handed_over: ManuallyDrop<Cell<Option<Runnable<Meta>>>>,
+    queue: ManuallyDrop<RefCell<VecDeque<Ready>>>,
+    handed_over: ManuallyDrop<Cell<Option<Ready>>>,
     handovers_left: Cell<u32>,
     in_fiber: Cell<bool>,
     /// Reductions left in this turn.
@@ -36,9 +34,12 @@ pub(crate) struct Local {
     /// The shard has ended: new fibers are dropped at once.
     closed: Cell<bool>,
     /// The fiber that is polled or dropped now, or was last.
-    pub(crate) current: Cell<*const Node>,
-    /// The first of the fibers that have parked and not ended.
-    pub(crate) listed: Cell<*const Node>,
+    pub(crate) current: Cell<*const Header>,
+    /// The fibers that have parked and not ended.
+    pub(crate) parked: List,
+    /// The fibers that have ended and are still referred to.
+    pub(crate) lingering: List,
+    pub(crate) memory: Memory,
     made: Cell<u64>,
     /// The shards with which this one shares what has not started.
     pub(crate) peers: Peers,
@@ -57,7 +58,9 @@ thread_local! {
             stopping: Cell::new(false),
             closed: Cell::new(false),
             current: Cell::new(ptr::null()),
-            listed: Cell::new(ptr::null()),
+            parked: List::new(),
+            lingering: List::new(),
+            memory: Memory::new(),
             made: Cell::new(0),
             peers: Peers::none(),
         }
@@ -89,6 +92,8 @@ pub fn spend() -> bool {
 impl Local {
     /// Opens this thread for a shard.
     pub(crate) fn open(&self, home: &'static Home, reductions: u32) {
+        self.parked.open();
+        self.lingering.open();
         self.home.set(Some(home));
         self.reductions.set(reductions.max(1));
         self.stopping.set(false);
@@ -98,10 +103,12 @@ impl Local {
 
     /// Closes it: no fiber is left.
     pub(crate) fn close(&self) {
-        debug_assert!(self.listed.get().is_null(), "a shard ends after its fibers");
+        debug_assert!(self.parked.is_empty(), "a shard ends after its fibers");
+        debug_assert!(self.lingering.is_empty(), "what outlives a shard was let out");
         debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
         *self.queue.borrow_mut() = VecDeque::new();
         self.peers.set(Vec::new());
+        self.memory.give_up();
         self.home.set(None);
         self.budget.set(u32::MAX);
         self.reductions.set(u32::MAX);
@@ -147,27 +154,28 @@ impl Local {
 
     /// Puts a fiber at the queue's end.
     #[inline]
-    pub(crate) fn push(&self, runnable: Runnable<Meta>) {
-        self.queue.borrow_mut().push_back(runnable);
+    pub(crate) fn push(&self, fiber: Ready) {
+        self.queue.borrow_mut().push_back(fiber);
     }
 
-    /// Queues a woken fiber: next, if a fiber woke it and the queue has had its turn; else at the end.
+    /// Queues a fiber that another woke, or a completion: next, if it was a fiber and the queue has had its turn; else
+    /// at the end.
     #[inline]
-    pub(crate) fn push_woken(&self, runnable: Runnable<Meta>, woke_itself: bool) {
-        if woke_itself || !self.in_fiber.get() || self.handovers_left.get() == 0 {
-            return self.push(runnable);
+    pub(crate) fn push_woken(&self, fiber: Ready) {
+        if !self.in_fiber.get() || self.handovers_left.get() == 0 {
+            return self.push(fiber);
         }
-        if let Some(earlier) = self.handed_over.replace(Some(runnable)) {
+        if let Some(earlier) = self.handed_over.replace(Some(fiber)) {
             self.push(earlier);
         }
     }
 
     /// The fiber that runs next.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<Runnable<Meta>> {
-        if let Some(runnable) = self.handed_over.take() {
+    pub(crate) fn pop(&self) -> Option<Ready> {
+        if let Some(fiber) = self.handed_over.take() {
             self.handovers_left.set(self.handovers_left.get() - 1);
-            return Some(runnable);
+            return Some(fiber);
         }
         self.handovers_left.set(HANDOVERS_MAX);
         self.queue.borrow_mut().pop_front()
@@ -181,14 +189,12 @@ impl Local {
         one + self.queue.borrow().len()
     }
 
-    /// Runs one fiber for a fresh turn.
+    /// Begins a fiber's turn, a fresh one.
     #[inline]
-    pub(crate) fn run(&self, runnable: Runnable<Meta>) {
+    pub(crate) fn enter_fiber(&self, fiber: *const Header) {
         self.budget.set(self.reductions.get());
         self.in_fiber.set(true);
-        runnable.run();
-        self.in_fiber.set(false);
-        self.current.set(ptr::null());
+        self.current.set(fiber);
     }
 
     /// What is woken from now on in this turn goes to the queue's end.

@@ -21,7 +21,6 @@ mod turn;
 mod verb;
 
 pub use call::{Call, Never, Returns, SettleOrdinary, output};
-pub(crate) use join::handed_over;
 pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named, spawn_pinned, spawn_stealable};
 pub use local::spend;
 pub use notify::{Notified, Notify};
@@ -43,12 +42,7 @@ pub(crate) fn home_here() -> Option<&'static home::Home> {
 
 /// Starts a fiber nobody joins; false, and it is dropped, when none can be started.
 pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) -> bool {
-    let started = task::start(None, future);
-    let some = started.is_some();
-    if let Some((_, task)) = started {
-        task.detach();
-    }
-    some
+    task::start(None, future).is_some()
 }
 
 pub(crate) use local::is_cancelled;

@@ -75,6 +75,7 @@ pub(crate) struct Driver {
     stopping_until_really: Option<Instant>,
     stops_seen: u32,
     grace_ended: bool,
+    ended: bool,
 }
 
 impl Driver {
@@ -93,6 +94,7 @@ impl Driver {
             stopping_until_really: None,
             stops_seen: 0,
             grace_ended: false,
+            ended: false,
         }
     }
 
@@ -138,15 +140,16 @@ impl Driver {
             let ready = local.ready();
             let mut polled = 0;
             let mut polls = ready.max(POLLS_PER_TICK_MIN);
-            while polled < polls
-                && let Some(runnable) = local.pop().or_else(|| if steal::start_any(home) { local.pop() } else { None })
-            {
-                local.run(runnable);
-                polled += 1;
-                if local.used_up_its_turn() {
+            task::run_all(local, || {
+                if polled > 0 && local.used_up_its_turn() {
                     polls = ready;
                 }
-            }
+                if polled >= polls {
+                    return None;
+                }
+                polled += 1;
+                local.pop().or_else(|| if steal::start_any(home) { local.pop() } else { None })
+            });
         });
     }
 
@@ -155,7 +158,10 @@ impl Driver {
     fn take_inbox(&mut self) {
         for _ in 0..self.home.len() {
             match self.home.pop() {
-                Some(Mail::Fiber(runnable)) => local(|local| local.push(runnable)),
+                Some(Mail::Wake(fiber)) => fiber.arrive(),
+                Some(Mail::Watch(watch)) => drop(guarded("a waker", || watch.arrive())),
+                Some(Mail::Drop(fiber)) => drop(fiber),
+                Some(Mail::Leave(handle)) => drop(guarded("a waker", || drop(handle))),
                 Some(Mail::Call(call)) => call(),
                 Some(Mail::Ring(mailbox, life)) => mailbox.rung(life),
                 None => break,
@@ -246,27 +252,19 @@ impl Driver {
     /// Drops every fiber, parked ones included; their destructors run here, at home.
     pub(crate) fn unwind(&mut self) {
         local(Local::refuse_fibers);
-        loop {
-            while let Some(unstarted) = self.home.take_unstarted() {
-                let _reported = guarded("a fiber that had not started", || drop(unstarted));
-            }
-            while let Some(mail) = local(Local::pop).map(Mail::Fiber).or_else(|| self.home.pop()) {
-                drop(mail);
-            }
-            // Every parked fiber is queued by waking it. One that another thread is waking right now arrives in the
-            // inbox a moment later.
-            if !task::wake_all() {
-                break;
-            }
-            if local(Local::ready) == 0 && self.home.is_empty() {
-                std::hint::spin_loop();
-            }
+        while let Some(unstarted) = self.home.take_unstarted() {
+            let _reported = guarded("a fiber that had not started", || drop(unstarted));
         }
+        task::drop_all();
+        // What came by mail is dropped at home too.
+        self.home.drop_mail();
+        task::let_out();
     }
 
     /// Waits for the last word on every op, and ends the loop. Past the grace the loop and all that its ops point
     /// at are leaked, and the kinds of the ops that are stuck are answered.
-    pub(crate) fn drain(self) -> Result<(), Vec<OpKind>> {
+    pub(crate) fn drain(mut self) -> Result<(), Vec<OpKind>> {
+        self.ended = true;
         let Some(mut event_loop) = current::replace(None) else { return Ok(()) };
         local(Local::close);
         while guarded(WHAT_AN_OP_HELD, || event_loop.drain(self.grace)).is_none() {}
@@ -276,6 +274,17 @@ impl Driver {
             std::mem::forget(stuck);
             kinds
         })
+    }
+}
+
+/// A panic that is no fiber's passes through: the fibers are dropped here all the same, and the loop ends.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.unwind();
+            local(Local::close);
+            drop(current::replace(None));
+        }
     }
 }
 

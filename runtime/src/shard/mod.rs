@@ -6,7 +6,6 @@ mod env;
 mod main;
 pub mod pool;
 pub(crate) mod program;
-mod spread;
 mod threads;
 mod topology;
 
@@ -15,7 +14,6 @@ pub use builder::{Builder, RunError, backend, stop};
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};
 pub use program::{post_to, shard_index, shards};
-pub use spread::spawn_anywhere;
 pub use topology::Topology;
 
 pub use crate::fiber::StopRequest;
