@@ -32,6 +32,10 @@ loom:
 asan:
     .ci/run asan
 
+# ThreadSanitizer: nightly with rust-src, `-Zsanitizer=thread -Zbuild-std --target HOST`, into target/tsan.
+tsan:
+    .ci/run tsan
+
 # The example `chat`, with a thousand connections, on both backends, at one shard and at the default.
 chat:
     .ci/run chat

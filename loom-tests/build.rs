@@ -19,6 +19,7 @@ const RUNTIME: &[&str] = &[
     "actor/mailbox/cells.rs",
     "actor/mailbox/head.rs",
     "actor/mailbox/mod.rs",
+    "actor/mailbox/place.rs",
     "actor/waits.rs",
     "error.rs",
     "fiber/call.rs",

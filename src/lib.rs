@@ -22,7 +22,7 @@ pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};
 pub use wo_runtime::shard::{
     BlockingError, Builder, Environment, EnvironmentError, RunError, Topology, backend, blocking, pool, post_to,
-    shard_index, shards, stop,
+    shard_index, shards, spawn_anywhere, stop,
 };
 
 /// Actors: state that only ever handles one message at a time, reached through an address.

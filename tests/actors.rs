@@ -1,7 +1,5 @@
 //! Actors as programs write them, under the attribute: on every kernel, on one shard and on several.
 
-#![allow(clippy::mutable_key_type, reason = "an address hashes and compares by its numbers alone")]
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::marker::PhantomData;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use crate::echo::EchoLane;
 use crate::failure::Failure;
 use crate::rounds::{Lane, Outcome, Plan, alternate};
+use crate::shards::ShardsLane;
 use crate::stats::Sample;
 use crate::subject::Subject;
 use crate::walk::Tree;
 use crate::worker::{Post, Worker};
-use crate::{echo, memory, nop, spawn, switch, timers, walk};
+use crate::{echo, memory, nop, shards, spawn, switch, timers, walk};
 
 /// One of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,6 +30,8 @@ pub enum Bench {
     Memory,
     /// Counting what is under a directory, on two threads.
     Walk,
+    /// A TCP server with one shard and with all.
+    Shards,
 }
 
 impl fmt::Display for Bench {
@@ -41,6 +44,7 @@ impl fmt::Display for Bench {
             Bench::Timers => "timers",
             Bench::Memory => "memory",
             Bench::Walk => "walk",
+            Bench::Shards => "shards",
         })
     }
 }
@@ -65,6 +69,7 @@ impl Bench {
             Bench::Timers => timers::CASES,
             Bench::Memory => memory::CASES,
             Bench::Walk => walk::CASES,
+            Bench::Shards => shards::CASES,
         }
     }
 
@@ -80,6 +85,7 @@ impl Bench {
     pub fn budget(self) -> Duration {
         match self {
             Bench::Echo | Bench::Walk => Duration::from_millis(250),
+            Bench::Shards => Duration::from_millis(600),
             _ => Duration::from_millis(100),
         }
     }
@@ -90,6 +96,7 @@ impl Bench {
             Bench::Echo => case.parse::<echo::Case>().map(drop),
             Bench::Memory => memory::check(case),
             Bench::Walk => walk::check(case),
+            Bench::Shards => case.parse::<shards::Case>().map(drop),
             _ => positive(case).map(drop),
         }
     }
@@ -98,6 +105,7 @@ impl Bench {
     pub fn is_offered(self, subject: &dyn Subject, case: &str) -> bool {
         match self {
             Bench::Echo => subject.echo().is_some(),
+            Bench::Shards => subject.shards().is_some(),
             Bench::Memory if memory::needs_timers(case) => subject.round(Bench::Timers).is_some(),
             _ => subject.round(self).is_some(),
         }
@@ -135,6 +143,7 @@ impl Post {
     fn lane(self, cores: Cores) -> Result<Box<dyn Lane>, Failure> {
         Ok(match self.bench {
             Bench::Echo => Box::new(EchoLane::open(&self, cores)?),
+            Bench::Shards => Box::new(ShardsLane::open(&self, cores)?),
             Bench::Memory => Box::new(Afresh(self)),
             _ => Box::new(Worker::start(&self)?),
         })

@@ -25,6 +25,9 @@ How to read the figures:
 
   walk    nanoseconds per entry of a directory tree, wide, deep, balanced or dense, read by two threads. The trees are
           grown where TMPDIR says. plain is one thread's recursion.
+  shards  connections x bytes x microseconds of work per request, at one shard and at one per core, measured in turn.
+          one, all and speedup are taken while the load sleeps: the requests lie in the server's sockets before it may
+          begin. loop_one, loop_all and loop_speedup are a closed loop's, whose load takes its share (load_cpu).
 
   uring and epoll are bare loops without a runtime, bare is an executor without anything else: floors, not rivals.
   Other runtimes are in builds with `--features peers`. Use a release build and an idle machine.";
@@ -55,6 +58,8 @@ pub enum Command {
     Memory(Options),
     /// Count what is under a directory, on two threads
     Walk(Options),
+    /// A TCP server with one shard and with one per core
+    Shards(Options),
     /// List the subjects of this build and what they take part in
     Subjects,
     /// One subject in a process of its own; started by the other subcommands
@@ -78,7 +83,7 @@ pub struct Options {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: Option<u32>,
 
-    /// Length of a round [default: 0.25 of echo and walk, else 0.1; timers and memory take what they need]
+    /// Length of a round [default: 0.25 of echo and walk, 0.6 of shards, else 0.1; what timers and memory need]
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
 

@@ -1,9 +1,9 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk` measures every subject of the build in alternating rounds on one
-//! machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file per runtime,
-//! `echo.rs` to `walk.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs` takes turns,
-//! `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards` measures every subject of the build in alternating
+//! rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file
+//! per runtime, `echo.rs` to `shards.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs`
+//! takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
 
 mod alloc;
 mod bench;
@@ -18,6 +18,7 @@ mod meter;
 mod nop;
 mod report;
 mod rounds;
+mod shards;
 mod spawn;
 mod stats;
 mod subject;
@@ -63,6 +64,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Timers(options) => (Bench::Timers, options),
         Command::Memory(options) => (Bench::Memory, options),
         Command::Walk(options) => (Bench::Walk, options),
+        Command::Shards(options) => (Bench::Shards, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {
             let subject = subject::named(&worker.subject)?;

@@ -3,6 +3,8 @@
 //! Processor time is the kernel's own count of nanoseconds run, not a sample of ticks. A server's time is read from
 //! outside, through the clock that Linux gives every process, so measuring costs the measured process nothing.
 
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
@@ -63,6 +65,19 @@ impl ProcessCpu {
         }
         Ok(duration(Timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec }))
     }
+}
+
+/// Has whoever waits to read from `stream` woken only when so many bytes are there.
+pub fn wake_reader_at(stream: &TcpStream, bytes: i32) -> Result<(), Failure> {
+    // SAFETY: the kernel reads one number, which outlives the call, of the size it is told.
+    let error = unsafe {
+        let length = size_of::<i32>() as libc::socklen_t;
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, (&raw const bytes).cast(), length)
+    };
+    if error != 0 {
+        return Err(std::io::Error::last_os_error()).tried("set SO_RCVLOWAT");
+    }
+    Ok(())
 }
 
 /// Bytes of this process that are in memory now.

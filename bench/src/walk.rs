@@ -6,6 +6,7 @@
 //! directory, so what differs is how the tasks are spread. Every answer is checked. One metric: nanoseconds per entry,
 //! of the whole walk, threads included that a subject starts for it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,8 +130,8 @@ impl Tree {
     }
 
     /// What a worker has to find in its environment.
-    pub fn variable(&self) -> (&'static str, PathBuf) {
-        (TREE, self.0.path().to_owned())
+    pub fn variable(&self) -> (&'static str, OsString) {
+        (TREE, self.0.path().into())
     }
 }
 

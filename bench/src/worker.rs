@@ -5,17 +5,19 @@
 //! writes `Answer`s to its standard output. A worker ends when its standard input does, so none is left behind when
 //! the parent goes, however it goes.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
 use crate::failure::{Failure, Tried};
+use crate::shards::Duty;
 use crate::stats::Sample;
 use crate::subject::Subject;
 use crate::sys::{self, ProcessCpu};
@@ -38,7 +40,7 @@ pub struct Post {
     /// The processor to stay on, if it uses one alone.
     pub core: usize,
     /// A variable of the environment it is to find, and its value.
-    pub variable: Option<(&'static str, PathBuf)>,
+    pub variable: Option<(&'static str, OsString)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,6 +86,11 @@ impl Worker {
             Answer::Samples(samples) => Ok(samples),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// The worker's process.
+    pub fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// The worker's processor clock.
@@ -166,6 +173,11 @@ pub fn work(subject: &'static dyn Subject, bench: Bench, case: &str, core: usize
 
 fn try_work(subject: &'static dyn Subject, bench: Bench, case: &str, core: usize) -> Result<(), Failure> {
     let missing = || Failure::new(format!("run {bench}"), format!("{} does not offer it", subject.name()));
+    if bench == Bench::Shards {
+        let serve = subject.shards().ok_or_else(missing)?;
+        std::thread::spawn(end_with_input);
+        return serve(Duty::of_this_process()?, |address| tell(&Answer::Listening(address)));
+    }
     if bench == Bench::Echo {
         let serve = subject.echo().ok_or_else(missing)?;
         // Started before this thread is pinned: it must not share the server's core. It sleeps until the end.

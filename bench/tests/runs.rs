@@ -83,6 +83,15 @@ fn a_tree_is_grown_and_walked() {
 }
 
 #[test]
+fn a_server_is_measured_at_one_shard_and_at_all() {
+    if !io_uring_is_refused() {
+        let metric = ["one", "all", "speedup", "loop_one", "loop_all", "loop_speedup", "load_cpu"];
+        assert_eq!(metrics(&figures("shards --subjects wo --cases 4x64x5"), "wo"), metric);
+        assert!(complaint("shards --cases 64x64").contains("microseconds of work"));
+    }
+}
+
+#[test]
 fn a_bare_ring_answers_nops() {
     if !io_uring_is_refused() {
         assert_eq!(metrics(&figures("nop --subjects uring"), "uring"), ["nop", "nops", "nop", "nops"]);

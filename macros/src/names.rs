@@ -65,7 +65,7 @@ const WRAPPING: &[&str] = &["dangling", "from", "from_raw", "new", "new_cyclic",
 const MEM: &[&str] = &["replace", "take"];
 
 /// Functions through which a closure becomes a fiber, as `spawn(..)` or `wo::spawn(..)`.
-const TAKES_FIBER: &[&str] = &["protect", "spawn", "spawn_named", "spawn_pinned", "spawn_stealable"];
+const TAKES_FIBER: &[&str] = &["protect", "spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
 
 /// What stands between the parentheses of a macro of `std`.
 #[derive(Clone, Copy)]

@@ -146,6 +146,41 @@ fn without_the_topology_nothing_moves() {
 }
 
 #[test]
+fn what_may_run_anywhere_is_spread_evenly_and_joined_from_here() {
+    for io in REAL {
+        for (shards, each) in [(1, 60), (2, 30), (3, 20)] {
+            let count = Builder::new().io(io).shards(shards).run(|| async {
+                let fibers: Vec<_> = (0..60)
+                    .map(|number| {
+                        shard::spawn_anywhere(move || async move {
+                            let home = AtHome::new();
+                            fiber::yield_now().await.unwrap();
+                            home.check();
+                            assert_ne!(number, 59, "as planned");
+                            shard::shard_index().unwrap()
+                        })
+                    })
+                    .collect();
+                let mut count = vec![0; 3];
+                let mut panics = 0;
+                for fiber in fibers {
+                    match fiber.join().await {
+                        Ok(shard) => count[shard] += 1,
+                        Err(error) => panics += usize::from(error.is_panic()),
+                    }
+                }
+                assert_eq!(panics, 1);
+                count
+            });
+            let mut expected = vec![each; shards];
+            expected[59 % shards] -= 1;
+            expected.resize(3, 0);
+            assert_eq!(count.unwrap(), expected, "on {io}");
+        }
+    }
+}
+
+#[test]
 fn shards_that_are_busy_for_ever_start_their_own_all_the_same() {
     for io in REAL {
         let started = stealing(io, 2)

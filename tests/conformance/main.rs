@@ -15,6 +15,7 @@ mod poll;
 mod process;
 
 mod accept;
+mod actors;
 mod buffers;
 mod connect;
 mod differential;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::bench::Bench;
 use crate::echo::Serve;
 use crate::failure::Failure;
+use crate::shards;
 use crate::stats::Sample;
 
 mod bare;
@@ -43,6 +44,11 @@ pub trait Subject: Sync {
 
     /// Its echo server, if it has one.
     fn echo(&self) -> Option<Serve> {
+        None
+    }
+
+    /// Its server with as many shards as it is told, if it has one.
+    fn shards(&self) -> Option<shards::Serve> {
         None
     }
 

@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Timers};
 use crate::failure::{Failure, Tried};
+use crate::shards::{self, Duty};
 use crate::{memory, spawn, switch, timers};
 
 use super::{Round, Subject};
@@ -39,6 +40,32 @@ fn serve(ready: Ready) -> Result<(), Failure> {
 async fn echo(mut stream: TcpStream) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(received @ 1..) = stream.read(&mut buffer).await {
+        if stream.write_all(&buffer[..received]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn serve_shards(duty: Duty, ready: Ready) -> Result<(), Failure> {
+    let runtime = Builder::new_multi_thread().worker_threads(duty.shards).enable_io().build().tried("start tokio")?;
+    let accepting = async move {
+        let listener = TcpListener::bind(ANY_PORT).await.tried(format!("listen on {ANY_PORT}"))?;
+        ready(listener.local_addr().tried("read the address of the listener")?)?;
+        loop {
+            let (stream, _) = listener.accept().await.tried("accept a connection")?;
+            stream.set_nodelay(true).tried("set up a connection")?;
+            tokio::spawn(work(stream, duty));
+        }
+    };
+    // On the workers: the thread that waits here is none of them.
+    let ended = runtime.block_on(async { tokio::spawn(accepting).await });
+    ended.map_err(|error| Failure::new("run a task on tokio", error))?
+}
+
+async fn work(mut stream: TcpStream, duty: Duty) {
+    let mut buffer = vec![0; duty.bytes];
+    while let Ok(received @ 1..) = stream.read(&mut buffer).await {
+        duty.work(&buffer[..received]);
         if stream.write_all(&buffer[..received]).await.is_err() {
             return;
         }
@@ -108,11 +135,15 @@ impl Subject for Tokio {
     }
 
     fn about(&self) -> &'static str {
-        "tokio on one thread"
+        "tokio on one thread, in shards on several"
     }
 
     fn echo(&self) -> Option<Serve> {
         Some(serve)
+    }
+
+    fn shards(&self) -> Option<shards::Serve> {
+        Some(serve_shards)
     }
 
     fn round(&self, bench: Bench) -> Option<Round> {
@@ -121,7 +152,7 @@ impl Subject for Tokio {
             Bench::Switch => Some(switch::round::<Tokio>),
             Bench::Timers => Some(timers::round::<Tokio>),
             Bench::Memory => Some(memory::round::<Tokio>),
-            Bench::Echo | Bench::Nop | Bench::Walk => None,
+            Bench::Echo | Bench::Nop | Bench::Walk | Bench::Shards => None,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
+use crate::shards::{self, Duty};
 use crate::walk::{self, Totals, Walker};
 use crate::{memory, nop, spawn, switch, timers};
 
@@ -49,6 +50,38 @@ fn echo(stream: TcpStream) {
     loop {
         let (received, back) = stream.recv(buffer);
         let Ok(1..) = received else { return };
+        let (sent, back) = stream.send_all(back);
+        if sent.is_err() {
+            return;
+        }
+        buffer = back;
+    }
+}
+
+/// One shard accepts, and all get connections in turn.
+fn serve_shards(duty: Duty, ready: Ready) -> Result<(), Failure> {
+    let builder = Builder::new().io(Selection::Uring).shards(duty.shards).pin(true);
+    builder.run(move || accept_work(duty, ready)).map_err(|error| Failure::new("run wo", error))?
+}
+
+#[wo::fiber]
+fn accept_work(duty: Duty, ready: Ready) -> Result<(), Failure> {
+    let refused = |error| Failure::new(format!("serve on {ANY_PORT}"), error);
+    let listener = TcpListener::bind(ANY_PORT).map_err(refused)?;
+    ready(listener.local_addr())?;
+    loop {
+        let (stream, _) = listener.accept().map_err(refused)?;
+        drop(wo::spawn_anywhere(|| work(stream, duty)));
+    }
+}
+
+#[wo::fiber]
+fn work(stream: TcpStream, duty: Duty) {
+    let mut buffer = Vec::with_capacity(duty.bytes);
+    loop {
+        let (received, back) = stream.recv(buffer);
+        let Ok(1..) = received else { return };
+        duty.work(&back);
         let (sent, back) = stream.send_all(back);
         if sent.is_err() {
             return;
@@ -149,6 +182,10 @@ impl Subject for Wo {
         Some(serve)
     }
 
+    fn shards(&self) -> Option<shards::Serve> {
+        Some(serve_shards)
+    }
+
     fn round(&self, bench: Bench) -> Option<Round> {
         match bench {
             Bench::Spawn => Some(spawn::round::<Wo>),
@@ -157,7 +194,7 @@ impl Subject for Wo {
             Bench::Timers => Some(timers::round::<Wo>),
             Bench::Memory => Some(memory::round::<Wo>),
             Bench::Walk => Some(walk::round::<Wo>),
-            Bench::Echo => None,
+            Bench::Echo | Bench::Shards => None,
         }
     }
 }

@@ -212,26 +212,27 @@ fn order_from_elsewhere(shard: &mut Shard) {
 /// Sends for as long as there is no room, as `Sending::poll` in `actor/sending.rs` does.
 fn send_when_there_is_room(mailbox: Messages, message: u8) -> bool {
     let (waker, mut number) = (models::waker(), None);
-    let mut message = envelope(message);
+    let mut pushed = mailbox.push(LIFE, envelope(message));
     loop {
-        message = match mailbox.push(LIFE, message) {
-            Ok(()) => break,
+        let message = match pushed {
+            Ok(()) => return true,
             Err(Refused::Closed(_)) => return false,
             Err(Refused::Full(message)) => message,
         };
-        match mailbox.wait_for_room(LIFE, number, &waker, None) {
-            Room::Look => {}
-            Room::Waits(waits) => {
-                number = Some(waits);
-                thread::park();
+        let given = loop {
+            match mailbox.wait_for_room(LIFE, number, &waker, None) {
+                Room::Waits(waits) => {
+                    number = Some(waits);
+                    thread::park();
+                }
+                Room::Given => break true,
+                Room::Look => break false,
+                Room::Never => unreachable!("no actor waits"),
             }
-            Room::Never => unreachable!("no actor waits"),
-        }
+        };
+        number = None;
+        pushed = if given { mailbox.push_given(LIFE, message) } else { mailbox.push(LIFE, message) };
     }
-    if let Some(number) = number {
-        mailbox.leave_room_queue(number);
-    }
-    true
 }
 
 fn room(shard: &mut Shard) {

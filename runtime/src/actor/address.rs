@@ -3,13 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
-use std::ptr;
 
 use crate::actor::ask::{Ask, Reply};
 use crate::actor::counters;
 use crate::actor::ending;
 use crate::actor::error::TrySendError;
 use crate::actor::life::Exit;
+use crate::actor::mailbox::place::Place;
 use crate::actor::mailbox::{AnyMailbox, Envelope, Mailbox, Order, Refused};
 use crate::actor::monitor::{Monitor, Notified, Waiting};
 use crate::actor::sending::Sending;
@@ -26,25 +26,49 @@ pub(crate) const LIFE_BITS: u32 = 44;
 ///
 /// It also works on threads that are no shard, where nothing can park: [`try_send`](Addr::try_send),
 /// [`stop`](Addr::stop), [`kill`](Addr::kill).
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use wo_runtime::actor::{self, Actor, Addr};
+/// use wo_runtime::shard::Builder;
+///
+/// struct Guest;
+/// impl Actor for Guest {
+///     type Message = String;
+///     async fn receive(&mut self, _line: String) {}
+/// }
+///
+/// Builder::new().run(|| async {
+///     let mut names: HashMap<Addr<String>, &str> = HashMap::new();
+///     let (ada, bob) = (actor::spawn(Guest), actor::spawn(Guest));
+///     names.insert(ada, "Ada");
+///     names.insert(bob, "Bob");
+///     assert_eq!(names[&ada], "Ada");
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub struct Addr<M: 'static> {
-    mailbox: &'static Mailbox<M>,
+    place: Place<M>,
     life: u64,
 }
 
 impl<M: Send + 'static> Addr<M> {
     pub(crate) fn new(mailbox: &'static Mailbox<M>, life: u64) -> Addr<M> {
-        Addr { mailbox, life }
+        Addr { place: Place::of(mailbox), life }
     }
 
     #[inline]
     pub(crate) fn parts(self) -> (&'static Mailbox<M>, u64) {
-        (self.mailbox, self.life)
+        (self.place.get(), self.life)
     }
 
     /// Moves a message to the actor. Parks while a bounded mailbox is full; messages of one sender arrive in the order
     /// they were sent. To an actor that has ended, the message is dropped quietly; [`try_send`](Addr::try_send) tells.
     ///
-    /// Dropped half-way, the message is dropped with it.
+    /// Dropped half-way, the message is dropped with it. A fiber that was cancelled can still send what need not wait.
     ///
     /// # Errors
     ///
@@ -95,8 +119,8 @@ impl<M: Send + 'static> Addr<M> {
     /// The message comes back when the mailbox is full, or the actor has ended or takes no more.
     #[inline]
     pub fn try_send(self, message: M) -> Result<(), TrySendError<M>> {
-        self.mailbox.push(self.life, Envelope { message, asked: None }).map_err(|refused| {
-            counters::count_unsent(self.mailbox.head().home(), counters::RETURNED);
+        self.place.get().push(self.life, Envelope { message, asked: None }).map_err(|refused| {
+            counters::count_unsent(self.place.get().head().home(), counters::RETURNED);
             match refused {
                 Refused::Full(envelope) => TrySendError::Full(envelope.message),
                 Refused::Closed(envelope) => TrySendError::Closed(envelope.message),
@@ -134,23 +158,23 @@ impl<M: Send + 'static> Addr<M> {
     ///
     /// Inside one of the actor's own functions it takes effect when the function has returned.
     pub fn stop(self) -> bool {
-        self.mailbox.order(self.life, Order::Drain)
+        self.place.get().order(self.life, Order::Drain)
     }
 
     /// As [`stop`](Addr::stop), but what it has not handled by the deadline is dropped: then the actor is killed. False
     /// when it had ended.
     pub fn stop_by(self, deadline: impl Into<Deadline>) -> bool {
-        ending::stop_by(self.mailbox, self.life, deadline.into())
+        ending::stop_by(self.place.get(), self.life, deadline.into())
     }
 
     /// The actor ends now: what it waits for is cancelled, what is queued is dropped. False when it had ended.
     pub fn kill(self) -> bool {
-        self.mailbox.order(self.life, Order::Kill)
+        self.place.get().order(self.life, Order::Kill)
     }
 
     /// Whether the actor takes messages.
     pub fn is_open(self) -> bool {
-        self.mailbox.head().is_open(self.life)
+        self.place.get().head().is_open(self.life)
     }
 
     /// Parks until the actor has ended, and tells how. An actor that had ended before is told as `Exit::Gone`.
@@ -160,9 +184,9 @@ impl<M: Send + 'static> Addr<M> {
     /// ECANCELED when the fiber was cancelled; EDEADLK when an actor waits for its own end.
     pub fn ended(self) -> Call<impl Future<Output = IoResult<Exit>>> {
         Call::new(async move {
-            ending::refuse_own_end(self.mailbox.head())?;
+            ending::refuse_own_end(self.place.get().head())?;
             let (monitor, told) = oneshot::oneshot();
-            match self.mailbox.monitor(self.life, Box::new(Waiting(monitor))) {
+            match self.place.get().monitor(self.life, Box::new(Waiting(monitor))) {
                 Ok(()) => told.recv().await,
                 Err(_) => Ok(Exit::Gone),
             }
@@ -215,7 +239,7 @@ impl<M: Send + 'static> Addr<M> {
     /// ```
     pub fn notify_end<N: Send + 'static>(self, to: Addr<N>, make: impl FnOnce(Exit) -> N + Send + 'static) {
         let notified: Box<dyn Monitor> = Box::new(Notified { to, make });
-        if let Err(notified) = self.mailbox.monitor(self.life, notified) {
+        if let Err(notified) = self.place.get().monitor(self.life, notified) {
             notified.tell(&Exit::Gone);
         }
     }
@@ -238,7 +262,7 @@ impl<M> Copy for Addr<M> {}
 
 impl<M> PartialEq for Addr<M> {
     fn eq(&self, other: &Addr<M>) -> bool {
-        self.life == other.life && ptr::eq(self.mailbox, other.mailbox)
+        self.life == other.life && self.place == other.place
     }
 }
 

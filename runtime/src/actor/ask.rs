@@ -236,36 +236,37 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
             self.request = Some(request);
             return Poll::Ready(Err(error));
         }
+        // In line already, it looks there first.
+        let mut push = self.room.is_none().then_some(false);
         loop {
-            match mailbox.push(life, request) {
-                Ok(()) => {
-                    self.leave(true);
-                    return Poll::Ready(Ok(()));
+            if let Some(given) = push {
+                match if given { mailbox.push_given(life, request) } else { mailbox.push(life, request) } {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err(Refused::Closed(request)) => {
+                        counters::count(home, counters::SENT);
+                        life::dead_letter(home, request);
+                        return Poll::Ready(Err(AskError::Closed));
+                    }
+                    Err(Refused::Full(refused)) => request = refused,
                 }
-                Err(Refused::Closed(request)) => {
-                    self.leave(true);
-                    counters::count(home, counters::SENT);
-                    life::dead_letter(home, request);
-                    return Poll::Ready(Err(AskError::Closed));
-                }
-                Err(Refused::Full(refused)) => request = refused,
             }
-            // The circle was looked for already: what the request waits for in the queue is what it waits for after.
-            if let Room::Waits(number) = mailbox.wait_for_room(life, self.room, cx.waker(), None) {
+            // The circle was looked for already: what the request waits for in line is what it waits for after.
+            let room = mailbox.wait_for_room(life, self.room, cx.waker(), None);
+            if let Room::Waits(number) = room {
                 self.room = Some(number);
                 self.request = Some(request);
                 return Poll::Pending;
             }
+            self.room = None;
+            push = Some(room == Room::Given);
         }
     }
 
-    /// Leaves the queue for room. Room it was called for and did not take goes to the next.
-    fn leave(&mut self, took: bool) {
-        if let Some(number) = self.room.take()
-            && !self.addr.parts().0.leave_room_queue(number)
-            && !took
-        {
-            self.addr.parts().0.pass_room_on();
+    /// Waits for room no longer.
+    fn leave_line(&mut self) {
+        if let Some(number) = self.room.take() {
+            let (mailbox, life) = self.addr.parts();
+            mailbox.leave_line(life, number);
         }
     }
 
@@ -309,6 +310,9 @@ impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
         if this.charge.is_due(cx) {
             return Poll::Pending;
         }
+        if !this.begun && fiber::is_cancelled() {
+            return Poll::Ready(Err(AskError::Cancelled));
+        }
         match this.send(cx) {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => {
@@ -338,7 +342,7 @@ impl<M: Send + 'static, T: Send + 'static> Drop for Ask<M, T> {
         if let Some(timer) = self.timer {
             cancel_timer(timer);
         }
-        self.leave(false);
+        self.leave_line();
         let mut state = self.place.state();
         state.settle();
         let answer = state.answer.take();

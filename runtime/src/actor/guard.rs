@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use crate::actor::ask::Asked;
 use crate::actor::error::AskError;
 use crate::actor::life::{Exit, Life};
-use crate::actor::running::{self, Running};
+use crate::actor::running;
 use crate::error::say;
 use crate::fiber::{Payload, panic_message};
 use crate::plane::backend::discard;
@@ -82,7 +82,7 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
         let cancelled = this.asked.is_some_and(|asked| asked.is_expired())
             || mailbox.head().has_attention() && this.life.is_cancelled();
         scope::set_cancelled(cancelled);
-        running::set(Some(Running { mailbox, head: mailbox.head(), life: this.life.number }));
+        running::set(Some(mailbox));
         let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
         running::set(None);
         scope::set_cancelled(false);

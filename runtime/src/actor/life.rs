@@ -43,7 +43,7 @@ pub trait Actor: Sized + 'static {
     }
 
     /// Runs after the last message, when the actor was stopped or killed, or its supervisor restarts it for another's
-    /// sake; not after its own failure.
+    /// sake; not after its own failure. After a kill its verbs are cancelled; a protected section shelters them.
     fn stopping(&mut self) -> impl Future<Output = ()> {
         std::future::ready(())
     }

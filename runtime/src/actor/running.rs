@@ -7,36 +7,29 @@ use std::ptr;
 use crate::actor::address::Addr;
 use crate::actor::mailbox::{AnyMailbox, Head, Mailbox};
 
-/// An actor one of whose functions is being polled.
-#[derive(Clone, Copy)]
-pub(crate) struct Running {
-    pub(crate) mailbox: &'static dyn AnyMailbox,
-    pub(crate) head: &'static Head,
-    pub(crate) life: u64,
-}
-
 thread_local! {
-    static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
+    /// The mailbox of the actor one of whose functions is being polled.
+    static RUNNING: Cell<Option<&'static dyn AnyMailbox>> = const { Cell::new(None) };
     static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
     static REASON: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A function of this actor is polled from now on; none ends it.
+/// A function of this mailbox's actor is polled from now on; none ends it.
 #[inline]
-pub(crate) fn set(running: Option<Running>) {
-    RUNNING.set(running);
+pub(crate) fn set(mailbox: Option<&'static dyn AnyMailbox>) {
+    RUNNING.set(mailbox);
 }
 
 /// The head of the actor whose function runs.
 #[inline]
 pub(crate) fn head() -> Option<&'static Head> {
-    RUNNING.get().map(|running| running.head)
+    RUNNING.get().map(AnyMailbox::head)
 }
 
 /// Whether a function of this mailbox's actor runs now.
 #[inline]
 pub(crate) fn is(head: &'static Head) -> bool {
-    RUNNING.get().is_some_and(|running| ptr::eq(running.head, head))
+    RUNNING.get().is_some_and(|mailbox| ptr::eq(mailbox.head(), head))
 }
 
 /// The reason the function that was polled gave for a failure, if it gave one.
@@ -81,9 +74,8 @@ pub(crate) fn take_failure() -> Option<String> {
 /// # Ok::<(), wo_runtime::shard::RunError>(())
 /// ```
 pub fn this<M: Send + 'static>() -> Option<Addr<M>> {
-    let running = RUNNING.get()?;
-    let mailbox = running.mailbox.as_any().downcast_ref::<Mailbox<M>>()?;
-    Some(Addr::new(mailbox, running.life))
+    let mailbox = RUNNING.get()?.as_any().downcast_ref::<Mailbox<M>>()?;
+    Some(Addr::new(mailbox, mailbox.head().life_at_home()))
 }
 
 /// The actor whose function runs now fails when the function returns, for this reason: as after a panic it ends, or its

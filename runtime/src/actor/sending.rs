@@ -35,45 +35,43 @@ impl<M: Send + 'static> Sending<M> {
         let mut message = message;
         loop {
             if fiber::is_cancelled() {
-                self.leave(false);
+                self.leave_line();
                 counters::count_unsent(home, counters::RETURNED);
                 return Poll::Ready(Err(SendError::Cancelled(message)));
             }
-            match mailbox.wait_for_room(life, self.room, cx.waker(), running::head()) {
+            let envelope = Envelope { message, asked: None };
+            let pushed = match mailbox.wait_for_room(life, self.room, cx.waker(), running::head()) {
                 Room::Waits(number) => {
                     self.room = Some(number);
-                    self.message = Some(message);
+                    self.message = Some(envelope.message);
                     return Poll::Pending;
                 }
                 Room::Never => {
                     self.room = None;
                     counters::count_unsent(home, counters::RETURNED);
-                    return Poll::Ready(Err(SendError::Full(message)));
+                    return Poll::Ready(Err(SendError::Full(envelope.message)));
                 }
-                Room::Look => match mailbox.push(life, Envelope { message, asked: None }) {
-                    Ok(()) => {
-                        self.leave(true);
-                        return Poll::Ready(Ok(()));
-                    }
-                    Err(Refused::Closed(envelope)) => {
-                        self.leave(true);
-                        counters::count(home, counters::SENT);
-                        life::dead_letter(home, envelope);
-                        return Poll::Ready(Ok(()));
-                    }
-                    Err(Refused::Full(envelope)) => message = envelope.message,
-                },
+                Room::Given => mailbox.push_given(life, envelope),
+                Room::Look => mailbox.push(life, envelope),
+            };
+            self.room = None;
+            match pushed {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(Refused::Closed(envelope)) => {
+                    counters::count(home, counters::SENT);
+                    life::dead_letter(home, envelope);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(Refused::Full(envelope)) => message = envelope.message,
             }
         }
     }
 
-    /// Leaves the queue for room. Room it was called for and did not take goes to the next.
-    fn leave(&mut self, took: bool) {
-        if let Some(number) = self.room.take()
-            && !self.addr.parts().0.leave_room_queue(number)
-            && !took
-        {
-            self.addr.parts().0.pass_room_on();
+    /// Waits for room no longer.
+    fn leave_line(&mut self) {
+        if let Some(number) = self.room.take() {
+            let (mailbox, life) = self.addr.parts();
+            mailbox.leave_line(life, number);
         }
     }
 }
@@ -110,7 +108,7 @@ impl<M: Send + 'static> Drop for Sending<M> {
     #[inline]
     fn drop(&mut self) {
         if self.room.is_some() {
-            self.leave(false);
+            self.leave_line();
             if self.message.is_some() {
                 counters::count_unsent(self.addr.parts().0.head().home(), counters::DEAD_LETTERED);
             }

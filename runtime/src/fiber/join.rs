@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::fiber::call::Call;
 use crate::fiber::local;
-use crate::fiber::steal::{self, Left};
+use crate::fiber::steal::{self, Left, Start};
 use crate::fiber::task::{self, FiberId, Handle, Payload};
 use crate::fiber::turn::Charge;
 
@@ -118,6 +118,16 @@ where
         Ok(left) => JoinHandle { fiber: None, left: Some(left) },
         Err(body) => spawn(body),
     }
+}
+
+/// A fiber for another shard: what starts it there, and the handle to join it here.
+pub(crate) fn handed_over<B>(body: B) -> (Start, JoinHandle<B::Output>)
+where
+    B: IntoFiber + Send + 'static,
+    B::Output: Send,
+{
+    let (start, left) = steal::prepare(body);
+    (start, JoinHandle { fiber: None, left: Some(left) })
 }
 
 /// The number of the fiber that asks; none outside a fiber.

@@ -21,6 +21,7 @@ mod turn;
 mod verb;
 
 pub use call::{Call, Never, Returns, SettleOrdinary, output};
+pub(crate) use join::handed_over;
 pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named, spawn_pinned, spawn_stealable};
 pub use local::spend;
 pub use notify::{Notified, Notify};

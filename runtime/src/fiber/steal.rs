@@ -66,15 +66,23 @@ where
 {
     let sharing = local(|local| if local.peers.is_empty() { None } else { local.open_home() });
     let Some(home) = sharing else { return Err(body) };
-    let (sender, left) = oneshot();
-    offer(
-        home,
-        Box::new(move || {
-            // A body that panics before it has a future does so as a fiber, too.
-            let _ = sender.send(spawn(move || async move { body.into_fiber().await }));
-        }),
-    );
+    let (start, left) = prepare(body);
+    offer(home, start);
     Ok(left)
+}
+
+/// What starts a fiber wherever it is called, and where the handle to join it comes back.
+pub(crate) fn prepare<B>(body: B) -> (Start, Left<B::Output>)
+where
+    B: IntoFiber + Send + 'static,
+    B::Output: Send,
+{
+    let (sender, left) = oneshot();
+    let start = move || {
+        // A body that panics before it has a future does so as a fiber, too. Nobody may want the handle any more.
+        let _ = sender.send(spawn(move || async move { body.into_fiber().await }));
+    };
+    (Box::new(start), left)
 }
 
 fn offer(home: &'static Home, start: Start) {

@@ -6,6 +6,7 @@ mod env;
 mod main;
 pub mod pool;
 pub(crate) mod program;
+mod spread;
 mod threads;
 mod topology;
 
@@ -14,6 +15,7 @@ pub use builder::{Builder, RunError, backend, stop};
 pub use env::{Environment, EnvironmentError};
 pub use main::{MainOptions, run_main};
 pub use program::{post_to, shard_index, shards};
+pub use spread::spawn_anywhere;
 pub use topology::Topology;
 
 pub use crate::fiber::StopRequest;

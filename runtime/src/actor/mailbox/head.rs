@@ -78,6 +78,11 @@ impl Head {
         fiber::home_here().filter(|here| ptr::eq(*here, self.home.load(Ordering::Relaxed)))
     }
 
+    /// The number of the life the cell is in, on that life's own thread.
+    pub(crate) fn life_at_home(&self) -> u64 {
+        self.life.load(Ordering::Relaxed)
+    }
+
     /// Whether the life takes messages.
     #[inline]
     pub(crate) fn is_open(&self, life: u64) -> bool {
@@ -88,10 +93,6 @@ impl Head {
     #[inline]
     pub(crate) fn has_attention(&self) -> bool {
         self.attention.load(Ordering::Acquire)
-    }
-
-    pub(super) fn is_bounded(&self) -> bool {
-        self.bound.load(Ordering::Relaxed) != 0
     }
 
     /// Counts a message in, unless the bound is reached.
@@ -106,10 +107,11 @@ impl Head {
     }
 
     /// Counts a message in, beyond the bound if need be.
-    pub(super) fn take_room_anyway(&self) {
-        if self.is_bounded() {
+    pub(super) fn take_room_anyway(&self) -> bool {
+        if self.bound.load(Ordering::Relaxed) != 0 {
             self.queued.fetch_add(1, Ordering::AcqRel);
         }
+        true
     }
 
     /// Whether there is room. Whoever waits announces it before, whoever makes room looks for those after. Both change
@@ -119,7 +121,7 @@ impl Head {
         bound == 0 || self.queued.fetch_add(0, Ordering::AcqRel) < bound
     }
 
-    /// A message has left; whether somebody waits for its room.
+    /// A message has left, or room was not used; whether somebody waits for it.
     #[inline]
     pub(super) fn give_room(&self) -> bool {
         if self.bound.load(Ordering::Relaxed) == 0 {

@@ -16,6 +16,7 @@
 
 mod cells;
 mod head;
+pub(crate) mod place;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -65,6 +66,8 @@ pub(crate) enum Refused<M> {
 pub(crate) enum Room {
     /// There is some, or the life has ended: try again.
     Look,
+    /// There is some, and it is counted in for this one already.
+    Given,
     /// There is none; the number in the queue for it.
     Waits(u64),
     /// There is none, and never will be: the actors wait for each other in a circle.
@@ -79,6 +82,9 @@ pub(crate) struct Left<M> {
 
 /// A mailbox without the type of its messages, for those who only look after its actor.
 pub(crate) trait AnyMailbox: Ring {
+    /// The untyped part.
+    fn head(&'static self) -> &'static Head;
+
     /// Gives an order to a life; false when it has ended. From `Drain` on it takes no more messages.
     fn order(&'static self, life: u64, order: Order) -> bool;
 
@@ -108,6 +114,8 @@ struct Outer<M> {
 struct Rare {
     /// Those who wait for room, in the order they came.
     waiting: VecDeque<Waiting>,
+    /// The numbers of those who were given room and have not used it yet.
+    given: Vec<u64>,
     waits_made: u64,
     monitors: Monitors,
 }
@@ -172,6 +180,7 @@ impl<M: Send + 'static> Mailbox<M> {
         &self.head
     }
 
+    #[inline]
     fn outer(&self) -> MutexGuard<'_, Outer<M>> {
         self.outer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,8 +190,13 @@ impl<M: Send + 'static> Mailbox<M> {
     pub(crate) fn push(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
         match self.head.home_here() {
             Some(home) => self.push_at_home(home, life, envelope),
-            None => self.push_outside(life, envelope, false),
+            None => self.push_outside(life, envelope, Head::take_room),
         }
+    }
+
+    /// Pushes a message whose room is counted in already.
+    pub(crate) fn push_given(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+        self.push_outside(life, envelope, |_| true)
     }
 
     #[inline]
@@ -206,17 +220,20 @@ impl<M: Send + 'static> Mailbox<M> {
 
     /// Pushes a message whatever the bound: it tells of an end, and must not be lost to a full mailbox.
     pub(crate) fn push_anyway(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
-        self.push_outside(life, envelope, true)
+        self.push_outside(life, envelope, Head::take_room_anyway)
     }
 
-    fn push_outside(&'static self, life: u64, envelope: Envelope<M>, anyway: bool) -> Result<(), Refused<M>> {
+    fn push_outside(
+        &'static self,
+        life: u64,
+        envelope: Envelope<M>,
+        take_room: impl FnOnce(&Head) -> bool,
+    ) -> Result<(), Refused<M>> {
         let mut outer = self.outer();
         if self.head.open.load(Ordering::Relaxed) != life {
             return Err(Refused::Closed(envelope));
         }
-        if anyway {
-            self.head.take_room_anyway();
-        } else if !self.head.take_room() {
+        if !take_room(&self.head) {
             return Err(Refused::Full(envelope));
         }
         outer.queue.push_back(envelope);
@@ -285,19 +302,19 @@ impl<M: Send + 'static> Mailbox<M> {
         inner.remember_fiber(waker);
     }
 
-    /// Wakes the sender that has waited longest for room.
-    pub(crate) fn pass_room_on(&self) {
+    /// Gives room there is to the sender that has waited longest.
+    fn pass_room_on(&self) {
         let mut outer = self.outer();
         let Some(rare) = &mut outer.rare else { return };
-        let next = rare.waiting.pop_front();
+        if rare.waiting.is_empty() || !self.head.take_room() {
+            return;
+        }
+        let Some(Waiting { number, waker, wait }) = rare.waiting.pop_front() else { return };
+        rare.given.push(number);
         self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
-        if let Some(wait) = next.as_ref().and_then(|next| next.wait) {
-            wait.end();
-        }
+        wait.into_iter().for_each(Wait::end);
         drop(outer);
-        if let Some(next) = next {
-            next.waker.wake();
-        }
+        waker.wake();
     }
 
     /// Queues for room, or renews the waker of one who does. `waiter` is the actor whose function waits.
@@ -313,44 +330,54 @@ impl<M: Send + 'static> Mailbox<M> {
             return Room::Look;
         }
         let rare = outer.rare.get_or_insert_default();
+        if let Some(number) = number {
+            if let Some(place) = rare.given.iter().position(|given| *given == number) {
+                rare.given.swap_remove(place);
+                return Room::Given;
+            }
+            if let Some(waiting) = rare.waiting.iter_mut().find(|waiting| waiting.number == number) {
+                waiting.waker.clone_from(waker);
+                return Room::Waits(number);
+            }
+        }
+        // Whoever makes room from now on looks for those who wait.
         self.head.has_waiting.store(true, Ordering::Relaxed);
-        if self.head.has_room() {
-            self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
+        if rare.waiting.is_empty() && self.head.has_room() {
+            self.head.has_waiting.store(false, Ordering::Relaxed);
             return Room::Look;
         }
-        let number = number.unwrap_or_else(|| {
-            rare.waits_made += 1;
-            rare.waits_made
-        });
-        // One whom the room it was called for escaped comes back to its old place.
-        let place = rare.waiting.partition_point(|waiting| waiting.number < number);
-        if let Some(waiting) = rare.waiting.get_mut(place).filter(|waiting| waiting.number == number) {
-            waiting.waker.clone_from(waker);
-            return Room::Waits(number);
-        }
+        rare.waits_made += 1;
+        let number = rare.waits_made;
         let wait = waiter.and_then(|waiter| Wait::draw(waiter, &self.head));
-        rare.waiting.insert(place, Waiting { number, waker: waker.clone(), wait });
+        rare.waiting.push_back(Waiting { number, waker: waker.clone(), wait });
         drop(outer);
         match waiter {
             Some(waiter) if Wait::closes_circle(waiter, &self.head) => {
-                self.leave_room_queue(number);
+                self.leave_line(life, number);
                 Room::Never
             }
             _ => Room::Waits(number),
         }
     }
 
-    /// Leaves the queue for room; false when it had been called already.
-    pub(crate) fn leave_room_queue(&self, number: u64) -> bool {
+    /// Leaves the line for room; what was given goes to the next.
+    pub(crate) fn leave_line(&self, life: u64, number: u64) {
         let mut outer = self.outer();
-        let Some(rare) = &mut outer.rare else { return false };
-        let Ok(place) = rare.waiting.binary_search_by_key(&number, |waiting| waiting.number) else { return false };
-        let left = rare.waiting.remove(place);
-        self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
-        if let Some(wait) = left.and_then(|left| left.wait) {
-            wait.end();
+        if self.head.open.load(Ordering::Relaxed) != life {
+            return;
         }
-        true
+        let Some(rare) = &mut outer.rare else { return };
+        if let Some(place) = rare.given.iter().position(|given| *given == number) {
+            rare.given.swap_remove(place);
+            drop(outer);
+            if self.head.give_room() {
+                self.pass_room_on();
+            }
+        } else if let Some(place) = rare.waiting.iter().position(|waiting| waiting.number == number) {
+            let left = rare.waiting.remove(place);
+            self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
+            left.and_then(|left| left.wait).into_iter().for_each(Wait::end);
+        }
     }
 
     /// The order in force.
@@ -415,6 +442,10 @@ fn end_waits(rare: Option<&Rare>) {
 }
 
 impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
+    fn head(&'static self) -> &'static Head {
+        &self.head
+    }
+
     fn order(&'static self, life: u64, order: Order) -> bool {
         let mut outer = self.outer();
         if self.head.life.load(Ordering::Relaxed) != life {
@@ -425,6 +456,7 @@ impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
         self.head.attention.store(true, Ordering::Release);
         end_waits(outer.rare.as_deref());
         let waiting = outer.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting));
+        outer.rare.iter_mut().for_each(|rare| rare.given.clear());
         self.head.has_waiting.store(false, Ordering::Relaxed);
         let home = self.head.home();
         drop(outer);

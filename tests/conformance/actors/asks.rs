@@ -1,0 +1,164 @@
+//! Asks: deadlines that reach into the handler, replies that come later, and askers that always hear something.
+
+use std::time::Duration;
+
+use wo::actor::{AskError, Options, Reply};
+
+use super::{everywhere, simulated};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+struct Sleeper {
+    cancels: u32,
+    cancelled_at: Vec<Duration>,
+    kept: Vec<Reply<u32>>,
+}
+
+#[wo::actor]
+impl Sleeper {
+    #[message]
+    fn sleep(&mut self, span: Duration) -> bool {
+        let start = wo::now();
+        let slept = wo::sleep(span).is_ok();
+        if !slept {
+            self.cancelled_at.push(wo::now() - start);
+        }
+        slept
+    }
+
+    #[message]
+    fn cancels(&mut self) -> (u32, Vec<Duration>) {
+        (self.cancels, self.cancelled_at.clone())
+    }
+
+    #[message]
+    fn later(&mut self, reply: Reply<u32>) {
+        self.kept.push(reply);
+    }
+
+    #[message]
+    fn forget(&mut self, reply: Reply<u32>) {
+        drop(reply);
+    }
+
+    #[message(send)]
+    fn release(&mut self, answer: u32) {
+        for reply in self.kept.drain(..) {
+            let _ = reply.send(answer);
+        }
+    }
+
+    #[message(send)]
+    fn delegate(&mut self, span: Duration) {
+        for reply in self.kept.drain(..) {
+            wo::spawn(move || {
+                wo::sleep(span).expect("sleep");
+                reply.send(9).expect("the asker waits");
+            });
+        }
+    }
+
+    fn on_cancel(&mut self) {
+        self.cancels += 1;
+    }
+}
+
+#[test]
+fn a5_ask_deadline_cancels_the_handler() {
+    simulated(|| async {
+        let sleeper = wo::spawn(Sleeper::default());
+        let start = wo::now();
+        assert_eq!(sleeper.sleep_by(Duration::from_secs(1), 50 * MS).await, Err(AskError::Deadline));
+        assert_eq!(wo::now() - start, 50 * MS);
+        assert_eq!(sleeper.cancels().await, Ok((1, vec![50 * MS])));
+        assert_eq!(wo::now() - start, 50 * MS, "the next message is taken at once");
+    });
+    everywhere(|| async {
+        let sleeper = wo::spawn(Sleeper::default());
+        assert_eq!(sleeper.sleep_by(Duration::from_secs(3600), 50 * MS).await, Err(AskError::Deadline));
+        let (cancels, spans) = sleeper.cancels().await.expect("the next message is handled");
+        assert_eq!((cancels, spans.len()), (1, 1));
+        assert!(spans[0] < Duration::from_secs(1800));
+    });
+}
+
+/// A request whose time runs out before its turn is answered without any of the actor's code.
+#[test]
+fn an_expired_request_is_not_handled() {
+    everywhere(|| async {
+        for shard in 0..3 {
+            let before = wo::actor::counters();
+            let sleeper = Options::new().shard(shard).spawn(Sleeper::default());
+            let busy = wo::spawn(move || sleeper.sleep(200 * MS));
+            wo::yield_now().await.expect("yield");
+            assert_eq!(sleeper.sleep_by(Duration::from_secs(3600), 10 * MS).await, Err(AskError::Deadline));
+            assert_eq!(busy.join().await.expect("join"), Ok(true));
+            assert_eq!(sleeper.cancels().await, Ok((0, vec![])));
+            let after = wo::actor::counters();
+            assert_eq!(after.expired - before.expired, 1);
+        }
+    });
+}
+
+#[test]
+fn a16_reply_later() {
+    everywhere(|| async {
+        for shard in 0..3 {
+            let sleeper = Options::new().shard(shard).spawn(Sleeper::default());
+            let waits = wo::spawn(move || sleeper.later());
+            while sleeper.cancels().await.is_ok() && !waits.is_finished() {
+                // Meanwhile the actor handles other messages; then it answers.
+                sleeper.release(5).await.expect("release");
+            }
+            assert_eq!(waits.join().await.expect("join"), Ok(5));
+            // Moved to a fiber the actor spawns.
+            let waits = wo::spawn(move || sleeper.later());
+            wo::yield_now().await.expect("yield");
+            while !waits.is_finished() {
+                sleeper.delegate(5 * MS).await.expect("delegate");
+                sleeper.cancels().await.expect("handled meanwhile");
+                wo::sleep(MS).await.expect("sleep");
+            }
+            assert_eq!(waits.join().await.expect("join"), Ok(9));
+        }
+    });
+}
+
+#[test]
+fn a_request_without_an_answer_is_told_so() {
+    everywhere(|| async {
+        let sleeper = wo::spawn(Sleeper::default());
+        assert_eq!(sleeper.forget().await, Err(AskError::NoReply));
+        let waits = [0, 1].map(|_| wo::spawn(move || sleeper.later()));
+        assert_eq!(sleeper.cancels().await, Ok((0, vec![])));
+        sleeper.stop();
+        for waits in waits {
+            // Kept in the state, dropped with it; or not handled any more.
+            let told = waits.join().await.expect("join");
+            assert!(matches!(told, Err(AskError::NoReply | AskError::Stopped | AskError::Closed)), "{told:?}");
+        }
+        assert_eq!(sleeper.cancels().await, Err(AskError::Closed));
+    });
+}
+
+/// An answer that comes too late comes back to who gives it.
+#[test]
+fn an_answer_to_nobody_comes_back() {
+    struct Late;
+    #[wo::actor]
+    impl Late {
+        #[message]
+        fn late(&mut self, back: wo::oneshot::Sender<Result<(), String>>, reply: Reply<String>) {
+            assert!(wo::sleep(Duration::from_secs(3600)).is_err(), "the deadline cancels it");
+            assert!(reply.is_closed());
+            back.send(reply.send("too late".to_owned())).expect("the test waits");
+        }
+    }
+    everywhere(|| async {
+        let late = wo::spawn(Late);
+        let (back, came_back) = wo::oneshot();
+        assert_eq!(late.late_by(back, 5 * MS).await, Err(AskError::Deadline));
+        assert_eq!(came_back.recv().await.expect("told"), Err("too late".to_owned()));
+    });
+}
