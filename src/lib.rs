@@ -16,7 +16,7 @@ pub use wo_runtime::fiber::{
     spawn_named, spawn_pinned, spawn_stealable, wait, yield_now,
 };
 pub use wo_runtime::os::cpus::cores;
-pub use wo_runtime::os::{fs, io};
+pub use wo_runtime::os::{fs, io, process};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
 pub use wo_runtime::plane::{Deadline, Instant};

@@ -90,8 +90,10 @@ pub enum OpKind {
     Wait,
     /// Give up the processor for a turn.
     Yield,
-    /// Start a fiber.
+    /// Start a fiber, or a program.
     Spawn,
+    /// Send a signal to a program.
+    Signal,
     /// Wait for a fiber's end.
     Join,
     /// Wait for a value or a signal from another fiber.
@@ -143,6 +145,7 @@ impl OpKind {
             OpKind::Wait => "wait",
             OpKind::Yield => "yield",
             OpKind::Spawn => "spawn",
+            OpKind::Signal => "signal",
             OpKind::Join => "join",
             OpKind::Receive => "receive",
         }

@@ -253,7 +253,7 @@ impl File {
         })
     }
 
-    pub(super) fn fd(&self) -> &Fd {
+    pub(in crate::os) fn fd(&self) -> &Fd {
         &self.0.fd
     }
 

@@ -1,13 +1,14 @@
 //! The operating system's synchronous calls, shared by the backends that run on it.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use socket2::{SockRef, Socket, TcpKeepalive, Type};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
+use crate::plane::backend::Backend;
 use crate::plane::backend::caps::KernelVersion;
 use crate::plane::backend::operand::{FileKind, FileStat};
 use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
@@ -116,6 +117,47 @@ fn convert(error: std::io::Error, op: OpKind) -> IoError {
 fn borrow(fd: &Fd) -> BorrowedFd<'_> {
     // SAFETY: the `Fd` is borrowed for as long, and closes its number only when it is dropped.
     unsafe { BorrowedFd::borrow_raw(fd.raw()) }
+}
+
+/// Has a loop take over a descriptor of the operating system.
+pub(crate) fn adopt(kernel: &mut impl Backend, fd: OwnedFd) -> Fd {
+    kernel.adopt(fd.into_raw_fd())
+}
+
+/// A descriptor of a child's own for what `fd` is open on. A child expects to wait in its reads and writes, and the
+/// mode is the file description's: where ours does not wait, a pipe is opened once more.
+pub(crate) fn for_a_child(fd: &Fd) -> std::io::Result<OwnedFd> {
+    let own = borrow(fd).try_clone_to_owned()?;
+    let flags = rustix::fs::fcntl_getfl(&own)?;
+    let is_pipe = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&own)?.st_mode) == rustix::fs::FileType::Fifo;
+    if !is_pipe || !flags.contains(rustix::fs::OFlags::NONBLOCK) {
+        return Ok(own);
+    }
+    let mode = (flags & rustix::fs::OFlags::RWMODE) | rustix::fs::OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", own.as_raw_fd());
+    Ok(rustix::fs::open(path, mode, rustix::fs::Mode::empty())?)
+}
+
+/// Makes a call while this thread blocks no signal, so that a child it starts begins like that.
+pub(crate) fn with_no_signal_blocked<R>(call: impl FnOnce() -> R) -> R {
+    struct Before(libc::sigset_t);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            // SAFETY: the set was filled by the call below, and is this thread's own from before.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        }
+    }
+
+    let (mut none, mut before) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: the first call fills one set, the second reads it and fills the other; with these arguments neither can
+    // fail.
+    let _before = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), before.as_mut_ptr());
+        Before(before.assume_init())
+    };
+    call()
 }
 
 fn socket_type(kind: SocketKind) -> Type {
