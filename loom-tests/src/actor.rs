@@ -24,6 +24,9 @@ pub mod monitor {
 pub mod counters {
     include!(concat!(env!("OUT_DIR"), "/actor/counters.rs"));
 }
+pub mod error {
+    include!(concat!(env!("OUT_DIR"), "/actor/error.rs"));
+}
 pub mod mailbox {
     include!(concat!(env!("OUT_DIR"), "/actor/mailbox/mod.rs"));
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread::{self, Thread};
 
+mod answer;
 mod doorbell;
 mod home_ring;
 mod inbox;
@@ -47,6 +48,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[test]
 fn every_weakening_is_seen_to_fail() {
     let models = [
+        include_str!("answer.rs"),
         include_str!("doorbell.rs"),
         include_str!("home_ring.rs"),
         include_str!("inbox.rs"),

@@ -14,6 +14,7 @@
 //! reaches the actor it was meant for, or comes back. A life ends on its home's own thread, which therefore never takes
 //! an ended life for the current one, whatever it reads of the cell.
 
+mod answer;
 mod cells;
 mod head;
 pub(crate) mod place;
@@ -26,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+pub(crate) use crate::actor::mailbox::answer::{Answer, Answerer, Asker, answer};
 pub(crate) use crate::actor::mailbox::head::Head;
 
 use crate::actor::ask::Asked;
