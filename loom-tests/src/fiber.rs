@@ -34,6 +34,7 @@ pub mod turn {
     include!(concat!(env!("OUT_DIR"), "/fiber/turn.rs"));
 }
 
+pub(crate) use local::wake_in_turn;
 pub use task::Payload;
 pub use tick::StopRequest;
 

@@ -2,12 +2,14 @@
 //!
 //! The queue is first in, first out, without priorities. One slot beside it holds the fiber woken last by another
 //! fiber: it runs next, while what it was handed is still in the cache, but only so often in a row that the queue
-//! never starves. Completions and new fibers always go to the queue's end.
+//! never starves. Completions and new fibers always go to the queue's end, and so does an actor that a message woke:
+//! until its turn comes, more messages may, and it takes them in one go.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::task::Waker;
 
 use crate::fiber::home::Home;
 use crate::fiber::steal::Peers;
@@ -212,6 +214,16 @@ impl Local {
     pub(crate) fn set_stopping(&self) {
         self.stopping.set(true);
     }
+}
+
+/// Wakes what is to run in its turn, behind all that is ready, rather than next: by then there may be more for it.
+#[inline]
+pub(crate) fn wake_in_turn(waker: &Waker) {
+    local(|local| {
+        let in_fiber = local.in_fiber.replace(false);
+        waker.wake_by_ref();
+        local.in_fiber.set(in_fiber);
+    });
 }
 
 /// Whether the fiber that asks, or what it is about right now, has been cancelled.

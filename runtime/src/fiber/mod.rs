@@ -46,6 +46,6 @@ pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) -> bool
     task::start(None, future).is_some()
 }
 
-pub(crate) use local::is_cancelled;
+pub(crate) use local::{is_cancelled, wake_in_turn};
 pub(crate) use turn::{Charge, cancelled};
 pub(crate) use verb::cancel as cancel_timer;

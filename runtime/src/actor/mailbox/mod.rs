@@ -148,7 +148,7 @@ impl<M> Inner<M> {
         if std::mem::take(&mut self.parked)
             && let Some(fiber) = &self.fiber
         {
-            fiber.wake_by_ref();
+            fiber::wake_in_turn(fiber);
         }
     }
 
@@ -239,7 +239,11 @@ impl<M: Send + 'static> Mailbox<M> {
             return Err(Refused::Full(envelope));
         }
         outer.queue.push_back(envelope);
-        let was_empty = !self.head.has_outer.swap(true, Ordering::Relaxed);
+        // It changes under the lock only.
+        let was_empty = !self.head.has_outer.load(Ordering::Relaxed);
+        if was_empty {
+            self.head.has_outer.store(true, Ordering::Relaxed);
+        }
         let home = self.head.home();
         drop(outer);
         counters::count(home, counters::SENT);
