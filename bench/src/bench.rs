@@ -11,7 +11,7 @@ use crate::stats::Sample;
 use crate::subject::Subject;
 use crate::walk::Tree;
 use crate::worker::{Post, Worker};
-use crate::{echo, memory, nop, shards, spawn, switch, timers, walk};
+use crate::{actors, echo, memory, nop, shards, spawn, switch, timers, walk};
 
 /// One of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -32,6 +32,8 @@ pub enum Bench {
     Walk,
     /// A TCP server with one shard and with all.
     Shards,
+    /// Actors that send each other messages.
+    Actors,
 }
 
 impl fmt::Display for Bench {
@@ -45,6 +47,7 @@ impl fmt::Display for Bench {
             Bench::Memory => "memory",
             Bench::Walk => "walk",
             Bench::Shards => "shards",
+            Bench::Actors => "actors",
         })
     }
 }
@@ -70,13 +73,14 @@ impl Bench {
             Bench::Memory => memory::CASES,
             Bench::Walk => walk::CASES,
             Bench::Shards => shards::CASES,
+            Bench::Actors => actors::CASES,
         }
     }
 
     /// Rounds per subject when no number is given.
     pub fn rounds(self) -> usize {
         match self {
-            Bench::Timers | Bench::Memory => 7,
+            Bench::Timers | Bench::Memory | Bench::Actors => 7,
             _ => 15,
         }
     }
@@ -97,6 +101,7 @@ impl Bench {
             Bench::Memory => memory::check(case),
             Bench::Walk => walk::check(case),
             Bench::Shards => case.parse::<shards::Case>().map(drop),
+            Bench::Actors => actors::check(case),
             _ => positive(case).map(drop),
         }
     }
@@ -107,7 +112,19 @@ impl Bench {
             Bench::Echo => subject.echo().is_some(),
             Bench::Shards => subject.shards().is_some(),
             Bench::Memory if memory::needs_timers(case) => subject.round(Bench::Timers).is_some(),
+            Bench::Memory if memory::needs_actors(case) => subject.round(Bench::Actors).is_some(),
+            // Who can park a task can also start one.
+            Bench::Memory => subject.round(Bench::Spawn).is_some(),
             _ => subject.round(self).is_some(),
+        }
+    }
+
+    /// Whether a worker is to stay on one processor in `case`.
+    pub fn is_on_one_core(self, case: &str) -> bool {
+        match self {
+            Bench::Walk => false,
+            Bench::Actors => actors::is_on_one_thread(case),
+            _ => true,
         }
     }
 
@@ -184,7 +201,21 @@ mod tests {
             for case in bench.cases() {
                 bench.check(case).unwrap();
             }
-            for case in ["", "x", "0", "-3", "5x", "0x64", "5x3", "many-parked", "0-parked"] {
+            for case in [
+                "",
+                "x",
+                "0",
+                "-3",
+                "5x",
+                "0x64",
+                "5x3",
+                "many-parked",
+                "0-parked",
+                "0-actors",
+                "ring/0",
+                "ring/x",
+                "/1",
+            ] {
                 let error = bench.check(case).unwrap_err().to_string();
                 assert!(error.contains(&format!("`{case}`")), "{error}");
             }

@@ -22,6 +22,11 @@ How to read the figures:
   nop     an operation that does nothing, through the ring: n at once, or one at a time (1).
   timers  n sleeping tasks: nanoseconds each to create and to cancel, bytes each by what the allocator was asked for.
   memory  bytes per waiting task by what the allocator was asked for, and by what the process grew (resident).
+  actors  nanoseconds per operation of the Savina workloads, on one thread (/1) and on all (/all), and of a request's
+          round trip (ask). An operation is a message in ping-pong, counting, throughput and ring, an actor's life in
+          create, and a meeting, a ping with its pong, a request with its result, a transaction, a meal in chameneos,
+          big, dictionary, bank, philosophers. Each workload checks its result. cpu is the processor time of all threads
+          per operation: on a busy machine it compares better than the time. tokio is tasks with channels.
 
   walk    nanoseconds per entry of a directory tree, wide, deep, balanced or dense, read by two threads. The trees are
           grown where TMPDIR says. plain is one thread's recursion.
@@ -54,12 +59,14 @@ pub enum Command {
     Nop(Options),
     /// Create and cancel many sleeping tasks
     Timers(Options),
-    /// Bytes and time per waiting task
+    /// Bytes and time per waiting task, and per idle actor
     Memory(Options),
     /// Count what is under a directory, on two threads
     Walk(Options),
     /// A TCP server with one shard and with one per core
     Shards(Options),
+    /// Actors that send each other messages, on one thread and on all
+    Actors(Options),
     /// List the subjects of this build and what they take part in
     Subjects,
     /// One subject in a process of its own; started by the other subcommands
@@ -79,11 +86,12 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "CASE,...")]
     pub cases: Vec<String>,
 
-    /// Rounds per subject that count; one more warms up [default: 15, of timers and memory 7]
+    /// Rounds per subject that count; one more warms up [default: 15, of timers, memory and actors 7]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: Option<u32>,
 
-    /// Length of a round [default: 0.25 of echo and walk, 0.6 of shards, else 0.1; what timers and memory need]
+    /// Length of a round [default: 0.25 of echo and walk, 0.6 of shards, else 0.1; timers, memory and actors take what
+    /// they need]
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<Duration>,
 

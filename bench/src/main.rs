@@ -1,10 +1,12 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards` measures every subject of the build in alternating
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors` measures every subject of the build in alternating
 //! rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file
-//! per runtime, `echo.rs` to `shards.rs` one per benchmark, `executor.rs` is the seam between the two; `rounds.rs`
-//! takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs` drives the echo servers.
+//! per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and `actors/mod.rs` the seam
+//! between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs` drives
+//! the echo servers.
 
+mod actors;
 mod alloc;
 mod bench;
 mod cli;
@@ -65,6 +67,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Memory(options) => (Bench::Memory, options),
         Command::Walk(options) => (Bench::Walk, options),
         Command::Shards(options) => (Bench::Shards, options),
+        Command::Actors(options) => (Bench::Actors, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {
             let subject = subject::named(&worker.subject)?;

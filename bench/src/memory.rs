@@ -5,9 +5,12 @@
 //! and allocator included (the harness's own eight or sixteen bytes a task for handles and wakers are in `resident`
 //! only). `create` runs from the first spawn until the last task waits, `wake` from the first wake until the last task
 //! has ended. Every round runs in a process of its own: memory that was used once is cheaper the second time.
+//!
+//! `n-actors` wait for a message; see [`crate::actors::idle`].
 
 use std::time::{Duration, Instant};
 
+use crate::actors::{Library, idle};
 use crate::alloc::live_bytes;
 use crate::bench::positive;
 use crate::crowd::{Counter, Parked, full, open_hall, wake_hall};
@@ -18,7 +21,7 @@ use crate::sys::resident_bytes;
 use crate::timers;
 
 /// How many tasks, and what they wait for.
-pub const CASES: &[&str] = &["100000-sleeping", "1000000-parked"];
+pub const CASES: &[&str] = &["100000-sleeping", "1000000-parked", "100000-actors"];
 
 const SLEEPING: &str = "-sleeping";
 const PARKED: &str = "-parked";
@@ -28,7 +31,12 @@ thread_local! {
     static ENDED: Counter = const { Counter::new() };
 }
 
-/// One round on an executor with timers: both cases.
+/// One round on an executor with timers and actors: all cases.
+pub fn round_with_actors<E: Timers + Library>(case: &str, budget: Duration) -> Result<Vec<Sample>, Failure> {
+    if needs_actors(case) { idle::round::<E>(case, budget) } else { round::<E>(case, budget) }
+}
+
+/// One round on an executor with timers: tasks that sleep or are parked.
 pub fn round<E: Timers>(case: &str, budget: Duration) -> Result<Vec<Sample>, Failure> {
     match case.strip_suffix(SLEEPING) {
         Some(tasks) => sleeping::<E>(positive(tasks)?),
@@ -48,12 +56,14 @@ pub fn round_without_timers<E: Executor>(case: &str, _budget: Duration) -> Resul
 pub fn check(case: &str) -> Result<(), Failure> {
     case.strip_suffix(SLEEPING)
         .or_else(|| case.strip_suffix(PARKED))
-        .and_then(|tasks| positive(tasks).ok())
+        .map(positive)
+        .or_else(|| idle::actors(case))
+        .and_then(|number| number.ok())
         .map(drop)
         .ok_or_else(|| {
             Failure::new(
                 format!("case `{case}`"),
-                "expected a number and what the tasks do, 100000-sleeping or 1000000-parked",
+                "expected a number and what waits, 100000-sleeping, 1000000-parked or 100000-actors",
             )
         })
 }
@@ -61,6 +71,11 @@ pub fn check(case: &str) -> Result<(), Failure> {
 /// Whether `case` needs timers.
 pub fn needs_timers(case: &str) -> bool {
     case.ends_with(SLEEPING)
+}
+
+/// Whether `case` needs actors.
+pub fn needs_actors(case: &str) -> bool {
+    idle::actors(case).is_some()
 }
 
 fn sleeping<E: Timers>(tasks: usize) -> Result<Vec<Sample>, Failure> {

@@ -34,6 +34,11 @@ pub fn thread_cpu() -> Duration {
     duration(rustix::time::clock_gettime(ClockId::ThreadCPUTime))
 }
 
+/// Processor time all threads of this process have used, finished ones included.
+pub fn process_cpu() -> Duration {
+    duration(rustix::time::clock_gettime(ClockId::ProcessCPUTime))
+}
+
 /// The clock that counts the processor time of all threads of one process, finished ones included.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessCpu {

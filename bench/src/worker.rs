@@ -186,7 +186,7 @@ fn try_work(subject: &'static dyn Subject, bench: Bench, case: &str, core: usize
         return serve(|address| tell(&Answer::Listening(address)));
     }
     let round = subject.round(bench).ok_or_else(missing)?;
-    if bench != Bench::Walk {
+    if bench.is_on_one_core(case) {
         sys::pin(core)?;
     }
     tell(&Answer::Ready)?;

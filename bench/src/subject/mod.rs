@@ -1,7 +1,8 @@
 //! What is measured: `wo`, its peers, and bare loops that show what the machine itself allows.
 //!
 //! A subject lives in one file. It says which benchmarks it takes part in; the workloads it shares with the others are
-//! generic over [`crate::executor::Executor`], so all it adds is how its runtime is started and called.
+//! generic over [`crate::executor::Executor`] or [`crate::actors::Library`], so all it adds is how its runtime is
+//! started and called.
 
 use std::time::Duration;
 
@@ -15,21 +16,27 @@ mod bare;
 mod epoll;
 mod plain;
 mod uring;
-mod wo;
+pub mod wo;
 mod wo_loop;
 
+#[cfg(feature = "peers")]
+pub mod actix;
 #[cfg(feature = "peers")]
 mod compio;
 #[cfg(feature = "peers")]
 mod glommio;
 #[cfg(feature = "peers")]
+pub mod kameo;
+#[cfg(feature = "peers")]
 mod monoio;
+#[cfg(feature = "peers")]
+pub mod ractor;
 #[cfg(feature = "peers")]
 mod rayon;
 #[cfg(feature = "peers")]
 mod smol;
 #[cfg(feature = "peers")]
-mod tokio;
+pub mod tokio;
 
 /// One round of a benchmark: a case, and the time to take for it.
 pub type Round = fn(case: &str, budget: Duration) -> Result<Vec<Sample>, Failure>;
@@ -73,6 +80,12 @@ pub fn all() -> Vec<&'static dyn Subject> {
         &smol::Smol,
         #[cfg(feature = "peers")]
         &rayon::Rayon,
+        #[cfg(feature = "peers")]
+        &kameo::Kameo,
+        #[cfg(feature = "peers")]
+        &ractor::Ractor,
+        #[cfg(feature = "peers")]
+        &actix::Actix,
         &uring::Uring,
         &epoll::Epoll,
         &bare::Bare,

@@ -2,6 +2,9 @@
 //!
 //! The echo server is the current-thread runtime with one task per connection. Elsewhere it is the local runtime, which
 //! is the same scheduler and also takes a root that stays on its thread.
+//!
+//! Its actors are what one writes by hand: a task that receives from an unbounded channel, and a oneshot channel for
+//! every question. On several threads they run on the multi-thread runtime.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,8 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_local};
 
+use crate::actors::{self, Library, Role};
 use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Timers};
@@ -129,13 +134,83 @@ impl Timers for Tokio {
     }
 }
 
+/// What comes in the mail.
+pub enum Letter<R: Role<Tokio>> {
+    Told(R::Message),
+    Asked(R::Question, oneshot::Sender<R::Answer>),
+}
+
+/// Runs `body` on a runtime of `threads` threads: the current one, or as many workers.
+pub fn run_on<B, F>(threads: usize, body: B) -> Result<F::Output, Failure>
+where
+    B: FnOnce() -> F + Send + 'static,
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if threads > 1 {
+        builder.worker_threads(threads);
+    }
+    let runtime = builder.enable_all().build().tried("start tokio")?;
+    let root = runtime.block_on(async { tokio::spawn(body()).await });
+    root.map_err(|error| Failure::new("run a task on tokio", error))
+}
+
+impl Library for Tokio {
+    type Address<R: Role<Tokio>> = mpsc::UnboundedSender<Letter<R>>;
+
+    fn host<B, F>(threads: usize, body: B) -> Result<F::Output, Failure>
+    where
+        B: FnOnce() -> F + Send + 'static,
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        run_on(threads, body)
+    }
+
+    async fn start<R: Role<Tokio>>(mut role: R, _place: usize) -> mpsc::UnboundedSender<Letter<R>> {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(letter) = receiver.recv().await {
+                match letter {
+                    Letter::Told(message) => role.receive(message).await,
+                    Letter::Asked(question, reply) => {
+                        let _ = reply.send(role.answer(question));
+                    }
+                }
+            }
+        });
+        sender
+    }
+
+    async fn tell<R: Role<Tokio>>(to: &mpsc::UnboundedSender<Letter<R>>, message: R::Message) {
+        assert!(to.send(Letter::Told(message)).is_ok(), "actors live as long as they are told things");
+    }
+
+    async fn ask<R: Role<Tokio>>(to: &mpsc::UnboundedSender<Letter<R>>, question: R::Question) -> R::Answer {
+        let (reply, answer) = oneshot::channel();
+        assert!(to.send(Letter::Asked(question, reply)).is_ok(), "actors live as long as they are asked");
+        match answer.await {
+            Ok(answer) => answer,
+            Err(error) => panic!("every question is answered: {error}"),
+        }
+    }
+
+    fn dismiss<R: Role<Tokio>>(actor: mpsc::UnboundedSender<Letter<R>>) {
+        drop(actor);
+    }
+}
+
 impl Subject for Tokio {
     fn name(&self) -> &'static str {
         "tokio"
     }
 
     fn about(&self) -> &'static str {
-        "tokio on one thread, in shards on several"
+        "tokio on one thread, in shards on several; its actors are tasks with a channel, written by hand"
     }
 
     fn echo(&self) -> Option<Serve> {
@@ -151,7 +226,8 @@ impl Subject for Tokio {
             Bench::Spawn => Some(spawn::round::<Tokio>),
             Bench::Switch => Some(switch::round::<Tokio>),
             Bench::Timers => Some(timers::round::<Tokio>),
-            Bench::Memory => Some(memory::round::<Tokio>),
+            Bench::Memory => Some(memory::round_with_actors::<Tokio>),
+            Bench::Actors => Some(actors::round::<Tokio>),
             Bench::Echo | Bench::Nop | Bench::Walk | Bench::Shards => None,
         }
     }

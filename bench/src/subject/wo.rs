@@ -1,4 +1,4 @@
-//! `wo`: fibers on one shard, over io_uring.
+//! `wo`: fibers on one shard and actors on one or all, over io_uring.
 //!
 //! Defaults throughout, but for the kernel: where io_uring is refused this says so instead of measuring epoll.
 
@@ -10,11 +10,13 @@ use std::time::Duration;
 use futures_util::future::{AbortHandle, abortable};
 use wo::net::{TcpListener, TcpStream};
 use wo::pool::{Pool, Worker};
+use wo_runtime::actor::{self, Actor, Addr, Reply};
 use wo_runtime::fiber::{self, JoinHandle};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::plane::ops;
 use wo_runtime::shard::Builder;
 
+use crate::actors::{self, Library, Role};
 use crate::bench::Bench;
 use crate::echo::{ANY_PORT, BUFFER_BYTES, Ready, Serve};
 use crate::executor::{Executor, Nops, Timers};
@@ -169,13 +171,68 @@ impl Walker for Wo {
     }
 }
 
+/// What comes in the mail.
+pub enum Letter<R: Role<Wo>> {
+    Told(R::Message),
+    Asked(R::Question, Reply<R::Answer>),
+}
+
+/// A role as an actor.
+struct Played<R>(R);
+
+impl<R: Role<Wo>> Actor for Played<R> {
+    type Message = Letter<R>;
+
+    async fn receive(&mut self, letter: Letter<R>) {
+        match letter {
+            Letter::Told(message) => self.0.receive(message).await,
+            Letter::Asked(question, reply) => {
+                let _ = reply.send(self.0.answer(question));
+            }
+        }
+    }
+}
+
+impl Library for Wo {
+    type Address<R: Role<Wo>> = Addr<Letter<R>>;
+
+    fn host<B, F>(threads: usize, body: B) -> Result<F::Output, Failure>
+    where
+        B: FnOnce() -> F + Send + 'static,
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let builder = Builder::new().io(Selection::Uring).shards(threads).pin(threads > 1);
+        builder.run(body).map_err(|error| Failure::new("run wo", error))
+    }
+
+    async fn start<R: Role<Wo>>(role: R, place: usize) -> Addr<Letter<R>> {
+        actor::Options::new().shard(place).spawn(Played(role))
+    }
+
+    async fn tell<R: Role<Wo>>(to: &Addr<Letter<R>>, message: R::Message) {
+        assert!(to.send(Letter::Told(message)).await.is_ok(), "actors live as long as they are told things");
+    }
+
+    async fn ask<R: Role<Wo>>(to: &Addr<Letter<R>>, question: R::Question) -> R::Answer {
+        match to.ask(|reply| Letter::Asked(question, reply)).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("every question is answered: {error}"),
+        }
+    }
+
+    fn dismiss<R: Role<Wo>>(actor: Addr<Letter<R>>) {
+        actor.stop();
+    }
+}
+
 impl Subject for Wo {
     fn name(&self) -> &'static str {
         "wo"
     }
 
     fn about(&self) -> &'static str {
-        "wo, fibers on one shard over io_uring; the pool for batch work"
+        "wo, fibers on one shard, actors on one or all, over io_uring; the pool for batch work"
     }
 
     fn echo(&self) -> Option<Serve> {
@@ -192,8 +249,9 @@ impl Subject for Wo {
             Bench::Switch => Some(switch::round::<Wo>),
             Bench::Nop => Some(nop::round::<Wo>),
             Bench::Timers => Some(timers::round::<Wo>),
-            Bench::Memory => Some(memory::round::<Wo>),
+            Bench::Memory => Some(memory::round_with_actors::<Wo>),
             Bench::Walk => Some(walk::round::<Wo>),
+            Bench::Actors => Some(actors::round::<Wo>),
             Bench::Echo | Bench::Shards => None,
         }
     }
