@@ -24,7 +24,7 @@ const RUNTIME: &[&str] = &[
     "actor/mailbox/place.rs",
     "actor/waits.rs",
     "error.rs",
-    "fiber/call.rs",
+    "fiber/channel.rs",
     "fiber/home.rs",
     "fiber/join.rs",
     "fiber/local.rs",
@@ -41,6 +41,9 @@ const RUNTIME: &[&str] = &[
     "plane/backend/waker.rs",
     "plane/buf/slab.rs",
     "plane/time.rs",
+    "scope/call.rs",
+    "scope/channel.rs",
+    "shard/link.rs",
     "shard/pool.rs",
     "shard/program.rs",
 ];

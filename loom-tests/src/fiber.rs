@@ -1,7 +1,7 @@
 //! The runtime's fibers.
 
-pub mod call {
-    include!(concat!(env!("OUT_DIR"), "/fiber/call.rs"));
+pub mod channel {
+    include!(concat!(env!("OUT_DIR"), "/fiber/channel.rs"));
 }
 pub mod home {
     include!(concat!(env!("OUT_DIR"), "/fiber/home.rs"));

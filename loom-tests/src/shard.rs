@@ -10,6 +10,10 @@ pub mod blocking {
     }
 }
 
+pub mod link {
+    include!(concat!(env!("OUT_DIR"), "/shard/link.rs"));
+}
+
 pub mod program {
     include!(concat!(env!("OUT_DIR"), "/shard/program.rs"));
 }

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, Result, ReturnType};
+use syn::{Error, FnArg, Result, ReturnType, Type};
 
 use crate::args::MainArgs;
 use crate::body::{allowed, async_block};
@@ -39,8 +39,8 @@ fn check(function: &Function) -> Result<()> {
     if sig.ident != "main" {
         refusals.add(&sig.ident, "`#[wo::main]` goes on the function `main`; others that park take `#[wo::fiber]`");
     }
-    if !sig.inputs.is_empty() {
-        refusals.add(&sig.inputs, "`main` takes no parameters; `std::env::args` has the command line");
+    if sig.inputs.len() > 1 || sig.inputs.iter().any(|parameter| !is_env(parameter)) {
+        refusals.add(&sig.inputs, "`main` takes nothing but a `wo::Env`; `std::env::args` has the command line");
     }
     if !sig.generics.params.is_empty() {
         refusals.add(&sig.generics, "`main` cannot be generic");
@@ -51,13 +51,34 @@ fn check(function: &Function) -> Result<()> {
     refusals.into_result()
 }
 
+/// Whether a parameter is a row of capabilities, by the name of its type.
+fn is_env(parameter: &FnArg) -> bool {
+    match parameter {
+        FnArg::Typed(typed) => match &*typed.ty {
+            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Env"),
+            _ => false,
+        },
+        FnArg::Receiver(_) => false,
+    }
+}
+
 fn main(args: &MainArgs, function: Function) -> Result<TokenStream> {
     let Function { attrs, vis, mut sig, body } = function;
     let Some(mut body) = body else {
         return Err(Error::new_spanned(sig, "`main` needs a body"));
     };
-    rewrite::body(&mut body, None);
-    let future = async_block(&sig.output, &TokenStream::new(), body);
+    rewrite::body(&mut body, &sig);
+    // What it asks for it is given, as its first statement.
+    let opening: TokenStream = sig
+        .inputs
+        .iter()
+        .map(|parameter| {
+            let place = generated_at(parameter.span());
+            quote_spanned! {place=> let #parameter = ::wo::__rt::env(); }
+        })
+        .collect();
+    sig.inputs.clear();
+    let future = async_block(&sig.output, &opening, body);
     // Where the value cannot be a program's, the compiler complains about its type.
     let place = match &sig.output {
         ReturnType::Default => sig.paren_token.span.close(),

@@ -65,7 +65,7 @@ fn fiber(args: &FiberArgs, function: Function) -> TokenStream {
     let Function { attrs, vis, mut sig, body } = function;
     let opening = take_parameters(sig.inputs.iter_mut());
     let body = body.map(|mut body| {
-        rewrite::body(&mut body, Some(&sig.ident));
+        rewrite::body(&mut body, &sig);
         let place = generated_at(body.brace_token.span.open());
         let future = async_block(&sig.output, &opening, body);
         let future = if args.boxed {

@@ -32,7 +32,12 @@
 //!   tokens of other macros are not: call what parks before, and hand its value in.
 //! - A closure is a plain function, in which nothing parks; so are nested functions without the attribute, `async` and
 //!   `const` blocks. But a closure given to [`wo::spawn`], or to a `spawn` in scope, is the body of a fiber, and owns
-//!   what it captures, as if `move` stood there.
+//!   what it captures, as if `move` stood there; so is one given to `spawn`, `fork`, `spawn_daemon` or `on_exit` of a
+//!   `wo::Scope` that goes by a plain name.
+//! - A closure given to `wo::scope`, `wo::with_deadline`, `wo::timeout`, `wo::protect`, `wo::retry`, `wo::repeat`,
+//!   `wo::race`, `wo::join` and their like is a part of the fiber that calls: it parks as the rest does, and captures
+//!   as a plain closure would, so what it changes outside is changed. All but `protect` are known by their `wo::`
+//!   alone, since others use these names, too.
 //! - Each turn of a loop counts against the fiber's budget (`WO_REDUCTIONS`); when it is spent, the other fibers run
 //!   before the next turn does.
 //! - A call whose very type is open until later (`collect`, `into`, `sum`, `parse().unwrap()`, ...) is passed by; no
@@ -62,10 +67,11 @@ use proc_macro::TokenStream;
 
 /// Runs the program's `main` as its first fiber.
 ///
-/// `main` may return whatever a plain one may: nothing, a `Result` whose error is printed, an `ExitCode`. Its value is
-/// the process's exit status; every other fiber is unwound when it returns. When the runtime cannot be set up, the
-/// reason goes to stderr and the status is 1; after a panic it is 101; after a signal that stopped the program, past
-/// the grace, 128 and the signal's number.
+/// `main` may return whatever a plain one may: nothing, a `Result` whose error is printed, a `wo::Outcome` among them,
+/// an `ExitCode`. It may ask for what the program can do to the world: `fn main(env: wo::Env)`. Its value is the
+/// process's exit status; every other fiber is unwound when it returns. When the runtime cannot be set up, the reason
+/// goes to stderr and the status is 1; after a panic it is 101; after a signal that stopped the program, past the
+/// grace, 128 and the signal's number.
 ///
 /// # Arguments
 ///

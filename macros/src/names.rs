@@ -64,8 +64,48 @@ const WRAPPING: &[&str] = &["dangling", "from", "from_raw", "new", "new_cyclic",
 /// Functions of `std::mem` that take a reference to what is expected of them.
 const MEM: &[&str] = &["replace", "take"];
 
-/// Functions through which a closure becomes a fiber, as `spawn(..)` or `wo::spawn(..)`.
-const TAKES_FIBER: &[&str] = &["protect", "spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
+/// Functions of wo's that are known without `wo::`, too.
+const WITHOUT_PREFIX: &[&str] =
+    &["protect", "spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
+
+/// Functions of wo's that start their closure as a fiber of its own.
+const STARTS: &[&str] = &["spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
+
+/// Functions of wo's that run their closures in the fiber that calls.
+const RUNS: &[&str] = &[
+    "effect",
+    "effect_in",
+    "join",
+    "join_all",
+    "protect",
+    "race",
+    "race_all",
+    "repeat",
+    "retry",
+    "timeout",
+    "with_deadline",
+    "with_deadline_at",
+];
+
+/// The same, and hand the closure a scope.
+const OPENS: &[&str] = &["collecting_scope", "scope", "scope_with"];
+
+/// Methods of a scope that start their closure as a fiber of its own.
+const SCOPE_STARTS: &[&str] =
+    &["fork", "fork_away", "fork_on", "on_exit", "spawn", "spawn_away", "spawn_daemon", "spawn_on"];
+
+/// What becomes of the closures that are given to a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Fibers of their own, which own what they capture.
+    Fiber,
+    /// The same, in a scope.
+    Child,
+    /// A part of this fiber: they borrow what they capture, as a plain closure does.
+    Part,
+    /// The same, with a scope for their parameter.
+    Scope,
+}
 
 /// What stands between the parentheses of a macro of `std`.
 #[derive(Clone, Copy)]
@@ -138,15 +178,25 @@ fn is_one_of(name: &Ident, list: &[&str]) -> bool {
     list.iter().any(|listed| name == listed)
 }
 
-/// Whether a closure given to this function becomes a fiber.
-pub fn takes_fiber(function: &Path) -> bool {
+/// What becomes of closures given to this function; nothing where it is none of wo's.
+pub fn takes(function: &Path) -> Option<Takes> {
     let mut segments = function.segments.iter().map(|segment| &segment.ident);
-    let name = match (segments.next(), segments.next(), segments.next()) {
-        (Some(name), None, None) => name,
-        (Some(krate), Some(name), None) if krate == "wo" => name,
-        _ => return false,
+    let (name, prefixed) = match (segments.next(), segments.next(), segments.next()) {
+        (Some(name), None, None) => (name, false),
+        (Some(krate), Some(name), None) if krate == "wo" => (name, true),
+        _ => return None,
     };
-    TAKES_FIBER.iter().any(|taker| name == taker)
+    if !prefixed && !is_one_of(name, WITHOUT_PREFIX) {
+        return None;
+    }
+    [(STARTS, Takes::Fiber), (RUNS, Takes::Part), (OPENS, Takes::Scope)]
+        .into_iter()
+        .find_map(|(list, takes)| is_one_of(name, list).then_some(takes))
+}
+
+/// Whether a closure given to this method of a scope becomes a fiber.
+pub fn scope_starts(method: &Ident) -> bool {
+    is_one_of(method, SCOPE_STARTS)
 }
 
 /// What the macro called `name` takes, if it is one of `std`'s that evaluate their arguments.

@@ -98,11 +98,13 @@ pub enum OpKind {
     Join,
     /// Wait for a value or a signal from another fiber.
     Receive,
+    /// Put a value into a channel.
+    Put,
 }
 
 impl OpKind {
     /// The number of kinds, for tables indexed by kind.
-    pub const COUNT: usize = OpKind::Receive as usize + 1;
+    pub const COUNT: usize = OpKind::Put as usize + 1;
 
     /// The kind's name as it stands in messages and traces.
     pub const fn name(self) -> &'static str {
@@ -148,6 +150,7 @@ impl OpKind {
             OpKind::Signal => "signal",
             OpKind::Join => "join",
             OpKind::Receive => "receive",
+            OpKind::Put => "put",
         }
     }
 }
@@ -336,6 +339,8 @@ pub mod errno {
     pub const EPERM: i32 = 1;
     /// No such file or directory.
     pub const ENOENT: i32 = 2;
+    /// No such process.
+    pub const ESRCH: i32 = 3;
     /// Interrupted by a signal.
     pub const EINTR: i32 = 4;
     /// Input or output error.

@@ -8,11 +8,11 @@
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
 use syn::token::{Await, Dot, Paren};
-use syn::visit_mut::{self, VisitMut};
+use syn::visit_mut::VisitMut;
 use syn::{Attribute, Expr, ExprAwait, ExprCall, ExprMethodCall, Ident, parse_quote_spanned};
 
 use super::{Rewriter, closures};
-use crate::names;
+use crate::names::{self, Takes};
 
 /// How to settle a call: where it ends, the attributes in front of it, which belong in front of the whole, and whether
 /// it may be recursive, as it carries the name of the function it stands in. The future of a recursive call is boxed.
@@ -68,7 +68,7 @@ impl Rewriter<'_> {
 
     /// Walks the receiver and the arguments of `call`, and says how to settle it, unless it is passed by.
     pub(super) fn method_call(&mut self, call: &mut ExprMethodCall) -> Option<Settling> {
-        visit_mut::visit_expr_method_call_mut(self, call);
+        self.receiver_and_arguments(call);
         if names::passes_by(&call.method) {
             return None;
         }
@@ -84,23 +84,46 @@ impl Rewriter<'_> {
     pub(super) fn awaited(&mut self, base: &mut Expr) {
         match base {
             Expr::Call(call) => self.callee_and_arguments(call),
-            Expr::MethodCall(call) => visit_mut::visit_expr_method_call_mut(self, call),
+            Expr::MethodCall(call) => self.receiver_and_arguments(call),
             _ => self.visit_expr_mut(base),
         }
     }
 
-    /// A closure handed to a function that starts fibers becomes one.
+    /// Closures handed to wo's own functions become fibers, or parts of this one.
     fn callee_and_arguments(&mut self, call: &mut ExprCall) {
-        let starts_fiber = match &*call.func {
-            Expr::Path(function) => names::takes_fiber(&function.path),
-            _ => false,
+        let takes = match &*call.func {
+            Expr::Path(function) => names::takes(&function.path),
+            _ => None,
         };
         self.visit_expr_mut(&mut call.func);
         for argument in &mut call.args {
-            match argument {
-                Expr::Closure(closure) if starts_fiber => closures::into_fiber(self, closure),
-                _ => self.visit_expr_mut(argument),
+            self.argument(argument, takes);
+        }
+    }
+
+    /// The same of a method of a scope.
+    fn receiver_and_arguments(&mut self, call: &mut ExprMethodCall) {
+        let starts = names::scope_starts(&call.method) && self.scopes.gives(&call.receiver);
+        let takes = starts.then_some(Takes::Child);
+        self.visit_expr_mut(&mut call.receiver);
+        for argument in &mut call.args {
+            self.argument(argument, takes);
+        }
+    }
+
+    /// What is given to a function that takes closures so. Several may stand in a tuple or an array.
+    fn argument(&mut self, argument: &mut Expr, takes: Option<Takes>) {
+        match (argument, takes) {
+            (Expr::Closure(closure), Some(Takes::Fiber)) => closures::into_fiber(self, closure, false),
+            (Expr::Closure(closure), Some(Takes::Child)) => closures::into_fiber(self, closure, true),
+            (Expr::Closure(closure), Some(takes)) => closures::into_part(self, closure, takes == Takes::Scope),
+            (Expr::Tuple(several), Some(Takes::Part)) => {
+                several.elems.iter_mut().for_each(|one| self.argument(one, takes));
             }
+            (Expr::Array(several), Some(Takes::Part)) => {
+                several.elems.iter_mut().for_each(|one| self.argument(one, takes));
+            }
+            (argument, _) => self.visit_expr_mut(argument),
         }
     }
 }

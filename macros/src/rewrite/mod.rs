@@ -8,16 +8,30 @@
 
 mod calls;
 mod closures;
+mod endless;
 mod loops;
 mod macros;
+mod scopes;
 
 use syn::visit_mut::{self, VisitMut};
-use syn::{Arm, Attribute, Block, Expr, Ident, Item, Pat, Path, Stmt, Type};
+use syn::{Arm, Attribute, Block, Expr, FnArg, Ident, Item, Local, Pat, Path, Signature, Stmt, Type};
 
-/// Rewrites `block`, the body of the fiber function called `own_name` (nothing for `main` and for closures):
-/// calls of that name may be recursive, so the futures they give are boxed.
-pub fn body(block: &mut Block, own_name: Option<&Ident>) {
-    Rewriter::new(own_name).visit_block_mut(block);
+use scopes::Scopes;
+
+/// Rewrites `block`, the body of the function with this signature. Calls of its own name may be recursive, so the
+/// futures they give are boxed; those of `main` are not.
+pub fn body(block: &mut Block, sig: &Signature) {
+    let mut rewriter = Rewriter {
+        own_name: if sig.ident == "main" { None } else { Some(&sig.ident) },
+        settled: 0,
+        scopes: Scopes::default(),
+    };
+    for parameter in &sig.inputs {
+        if let FnArg::Typed(parameter) = parameter {
+            rewriter.scopes.typed(&parameter.pat, &parameter.ty);
+        }
+    }
+    rewriter.visit_block_mut(block);
 }
 
 /// The walk. `settled` counts the calls it has made awaitable so far, so that whoever rewrites a copy of
@@ -25,12 +39,7 @@ pub fn body(block: &mut Block, own_name: Option<&Ident>) {
 struct Rewriter<'a> {
     own_name: Option<&'a Ident>,
     settled: usize,
-}
-
-impl<'a> Rewriter<'a> {
-    fn new(own_name: Option<&'a Ident>) -> Self {
-        Rewriter { own_name, settled: 0 }
-    }
+    scopes: Scopes,
 }
 
 impl VisitMut for Rewriter<'_> {
@@ -70,6 +79,20 @@ impl VisitMut for Rewriter<'_> {
                 None => self.std_macro(&mut call.mac),
             },
             _ => visit_mut::visit_expr_mut(self, expr),
+        }
+    }
+
+    fn visit_block_mut(&mut self, block: &mut Block) {
+        let outside = self.scopes.enter();
+        visit_mut::visit_block_mut(self, block);
+        self.scopes.leave(outside);
+    }
+
+    fn visit_local_mut(&mut self, local: &mut Local) {
+        let variable = self.scopes.variable(local);
+        visit_mut::visit_local_mut(self, local);
+        if let Some((name, is_scope)) = variable {
+            self.scopes.add(name, is_scope);
         }
     }
 

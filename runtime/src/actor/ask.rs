@@ -26,6 +26,7 @@ use crate::fiber::{self, Charge, cancel_timer};
 use crate::plane::current::with_loop;
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
+use crate::scope::{self, Interrupt};
 
 /// What the actor's loop sees of a message that somebody waits for.
 pub(crate) trait Asked: Send + Sync {
@@ -35,6 +36,11 @@ pub(crate) trait Asked: Send + Sync {
     /// Whether the handler's own verbs are cancelled.
     fn is_expired(&self) -> bool {
         false
+    }
+
+    /// When the asker's time runs out; none where it has no end.
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 
     /// The handler waits: `waker` is called when it is to be cancelled.
@@ -54,6 +60,10 @@ impl<T: Send> Asked for Answer<T> {
 
     fn is_expired(&self) -> bool {
         Answer::is_expired(self)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Answer::deadline(self)
     }
 
     fn handler_waits(&self, waker: &Waker) {
@@ -116,7 +126,10 @@ pub struct Ask<M: Send + 'static, T: Send + 'static> {
     addr: Addr<M>,
     request: Option<Envelope<M>>,
     asker: Asker<T>,
+    /// Its own, unless one around it is nearer.
     deadline: Option<Instant>,
+    /// It has one, its own or one around it.
+    ends: bool,
     timer: Option<Token>,
     room: Option<u64>,
     charge: Charge,
@@ -125,11 +138,19 @@ pub struct Ask<M: Send + 'static, T: Send + 'static> {
 
 impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
     pub(crate) fn new(addr: Addr<M>, deadline: Option<Instant>, make: impl FnOnce(Reply<T>) -> M) -> Ask<M, T> {
-        let (asker, answerer) = answer(deadline.is_some());
+        // A deadline of the scope around goes along with the request. When it is the nearer one, it is the scope that
+        // keeps the time: it cancels this ask, which has the handler cancelled.
+        let around = scope::deadline().map(|around| Instant::ORIGIN + around);
+        let (deadline, nearest) = match (deadline, around) {
+            (Some(own), Some(around)) if around <= own => (None, Some(around)),
+            (own, around) => (own, own.or(around)),
+        };
+        let (asker, answerer) = answer(nearest);
         let message = make(Reply { answerer: Some(answerer) });
         let asked: Arc<dyn Asked> = Arc::clone(asker.place()) as Arc<dyn Asked>;
         let request = Some(Envelope { message, asked: Some(asked) });
-        Ask { addr, request, asker, deadline, timer: None, room: None, charge: Charge::new(), begun: false }
+        let ends = nearest.is_some();
+        Ask { addr, request, asker, deadline, ends, timer: None, room: None, charge: Charge::new(), begun: false }
     }
 
     /// Before the request goes out: an actor's function that would wait for ever does not send it.
@@ -141,7 +162,7 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
         if running::is(target) {
             return Err(AskError::Deadlock);
         }
-        if self.deadline.is_some() {
+        if self.ends {
             return Ok(None);
         }
         let wait = Wait::draw(asker, target);
@@ -238,6 +259,10 @@ impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
             return Poll::Ready(answer);
         }
         if fiber::is_cancelled() {
+            // Out of time, as the handler is then; unless it was just answered.
+            if scope::interrupt() == Some(Interrupt::Deadline) && !this.asker.expire() {
+                return this.asker.poll(cx.waker());
+            }
             return Poll::Ready(Err(AskError::Cancelled));
         }
         if this.is_due(cx) {

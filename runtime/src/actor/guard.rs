@@ -14,7 +14,8 @@ use crate::actor::running;
 use crate::error::say;
 use crate::fiber::{Payload, panic_message};
 use crate::plane::backend::discard;
-use crate::scope;
+use crate::plane::time::Instant;
+use crate::scope::{self, Interrupt};
 
 /// What an actor's function did wrong.
 pub(crate) enum Failure {
@@ -79,13 +80,16 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let this = self.project();
         let mailbox = this.life.mailbox;
-        let cancelled = this.asked.is_some_and(|asked| asked.is_expired())
-            || mailbox.head().has_attention() && this.life.is_cancelled();
-        scope::set_cancelled(cancelled);
+        let late = this.asked.is_some_and(|asked| asked.is_expired());
+        let killed = mailbox.head().has_attention() && this.life.is_cancelled();
+        let reason = if late { Some(Interrupt::Deadline) } else { killed.then_some(Interrupt::Cancelled) };
+        // What the handler asks others has no more time than the handler itself.
+        let deadline = this.asked.and_then(|asked| asked.deadline());
+        scope::set_around(reason, deadline.map(|deadline| deadline.since(Instant::ORIGIN)));
         running::set(Some(mailbox));
         let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
         running::set(None);
-        scope::set_cancelled(false);
+        scope::set_around(None, None);
         if let Some(reason) = running::take_failure() {
             *this.failed = Some(reason);
         }

@@ -5,11 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::fiber::call::Call;
 use crate::fiber::local;
 use crate::fiber::steal::{self, Left, Start};
 use crate::fiber::task::{self, FiberId, Handle, Payload};
 use crate::fiber::turn::Charge;
+use crate::scope::{self, Call};
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
 #[diagnostic::on_unimplemented(
@@ -149,13 +149,22 @@ impl<T: 'static> JoinHandle<T> {
 
     /// Parks until the fiber has ended, and gives what it returned.
     ///
-    /// Dropped half-way, it leaves the fiber running.
+    /// Dropped half-way, it leaves the fiber running. When the program stops it still waits: the fiber stops, too, and
+    /// has the grace to clean up.
     ///
     /// # Errors
     ///
     /// The fiber's panic with its payload; or that it, or this wait, was cancelled.
     pub fn join(self) -> Call<Join<T>> {
         Call::new(Join { handle: self, charge: Charge::new() })
+    }
+
+    /// What the fiber returned, for those above: none when it was dropped or panicked.
+    pub(crate) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let Some(fiber) = &mut self.fiber else { return Poll::Ready(None) };
+        let ended = std::task::ready!(fiber.poll(cx));
+        self.fiber = None;
+        Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
     }
 
     /// What the fiber returned, once it is finished.
@@ -210,7 +219,8 @@ impl<T: 'static> Future for Join<T> {
             return Poll::Ready(Err(JoinError::Cancelled));
         };
         let ended = match fiber.poll(cx) {
-            Poll::Pending if !local::is_cancelled() => return Poll::Pending,
+            // When the program stops the fiber stops, too, and its clean-up is waited for: the grace bounds it.
+            Poll::Pending if scope::is_only_stopping() || !local::is_cancelled() => return Poll::Pending,
             Poll::Ready(Some(ended)) => ended.into_inner().map_err(JoinError::Panicked),
             _ => Err(JoinError::Cancelled),
         };

@@ -31,8 +31,6 @@ pub(crate) struct Local {
     budget: Cell<u32>,
     /// Reductions of a fresh turn.
     reductions: Cell<u32>,
-    /// The program stops: every verb answers ECANCELED.
-    stopping: Cell<bool>,
     /// The shard has ended: new fibers are dropped at once.
     closed: Cell<bool>,
     /// The fiber that is polled or dropped now, or was last.
@@ -57,7 +55,6 @@ thread_local! {
             in_fiber: Cell::new(false),
             budget: Cell::new(u32::MAX),
             reductions: Cell::new(u32::MAX),
-            stopping: Cell::new(false),
             closed: Cell::new(false),
             current: Cell::new(ptr::null()),
             parked: List::new(),
@@ -98,7 +95,7 @@ impl Local {
         self.lingering.open();
         self.home.set(Some(home));
         self.reductions.set(reductions.max(1));
-        self.stopping.set(false);
+        scope::set_stopping(false);
         self.closed.set(false);
         self.made.set(0);
     }
@@ -114,7 +111,7 @@ impl Local {
         self.home.set(None);
         self.budget.set(u32::MAX);
         self.reductions.set(u32::MAX);
-        self.stopping.set(false);
+        scope::set_stopping(false);
     }
 
     /// No fiber of this shard has the number of `main`, which runs on another.
@@ -212,7 +209,7 @@ impl Local {
     }
 
     pub(crate) fn set_stopping(&self) {
-        self.stopping.set(true);
+        scope::set_stopping(true);
     }
 }
 
@@ -226,13 +223,9 @@ pub(crate) fn wake_in_turn(waker: &Waker) {
     });
 }
 
-/// Whether the fiber that asks, or what it is about right now, has been cancelled.
+/// Whether the fiber that asks, or what it is about right now, has been cancelled. Who asks is told.
 #[inline]
 pub(crate) fn is_cancelled() -> bool {
-    if local(|local| local.stopping.get()) && !scope::is_sheltered() {
-        scope::tell();
-        return true;
-    }
     scope::is_cancelled()
 }
 

@@ -3,33 +3,45 @@
 //! This joins the two sides: a verb lowers an op onto the plane's loop, and the loop's completion wakes the fiber.
 //! Of other shards it knows only the way home.
 
-mod call;
+mod channel;
+mod effect;
 pub(crate) mod home;
 mod join;
+mod live_clock;
 mod local;
 pub mod notify;
 pub mod oneshot;
 mod park;
 mod scoped;
+mod settle;
 mod sleep;
 mod spin;
 mod steal;
 mod tally;
 mod task;
 pub(crate) mod tick;
+mod together;
 mod turn;
 mod verb;
 
-pub use call::{Call, Never, Returns, SettleOrdinary, output};
+pub use crate::scope::{Call, Never, Returns, SettleOrdinary, output};
+pub use channel::{Channel, Door, Local as LocalDoor, Put, PutError, Shared as SharedDoor, SharedChannel, Take};
+pub use effect::Run;
 pub(crate) use join::handed_over;
 pub use join::{IntoFiber, Join, JoinError, JoinHandle, id, spawn, spawn_named, spawn_pinned, spawn_stealable};
+pub use live_clock::LiveClock;
 pub use local::spend;
 pub use notify::{Notified, Notify};
 pub use park::{Park, park};
-pub use scoped::{Fibers, Scope, collecting_scope, protect, repeat, retry, scope, with_deadline};
+pub use scoped::{
+    Child, Fibers, Scope, Task, checkpoint, collecting_scope, protect, repeat, retry, scope, scope_with, timeout,
+    with_deadline, with_deadline_at,
+};
+pub use settle::{advance_and_settle, settle};
 pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;
+pub use together::{join, join_all, race, race_all};
 pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
 pub use verb::{Verb, VerbBy, verb};
 

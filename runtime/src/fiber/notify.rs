@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::error::{IoResult, OpKind};
-use crate::fiber::call::Call;
 use crate::fiber::local;
 use crate::fiber::turn::{Charge, cancelled};
+use crate::scope::Call;
 
 /// Wakes fibers of the same shard that wait for it.
 ///

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::fiber::call::Call;
 use crate::fiber::local;
 use crate::fiber::turn::{Charge, cancelled};
+use crate::scope::Call;
 
 /// Makes the two ends.
 ///

@@ -1,30 +1,55 @@
 //! Scopes for fibers: `scope/`'s meaning lowered onto this shard.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::error::IoResult;
-use crate::fiber::call::Call;
+use crate::error::{IoResult, OpKind};
+use crate::fiber::join::{self, JoinHandle};
+use crate::fiber::local;
 use crate::fiber::sleep::{alarm, now, sleep};
-use crate::fiber::start_detached;
+use crate::fiber::turn::cancelled;
 use crate::plane::time::Instant;
 use crate::scope::schedule::Schedule;
-use crate::scope::{self, Boxed, Executor, Finish, OnFailure, Outcome};
+use crate::scope::{self, Boxed, Call, Executor, Finish, Outcome, ScopeOptions};
 
 /// The executor of this shard's fibers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fibers;
 
 /// A scope of fibers.
-pub type Scope<E> = scope::Scope<Fibers, E>;
+pub type Scope<E = crate::error::IoError> = scope::Scope<Fibers, E>;
+
+/// A child of a scope of fibers.
+pub type Child<T, E = crate::error::IoError> = scope::Child<Fibers, T, E>;
+
+/// A fiber that a scope has started.
+#[derive(Debug)]
+pub struct Task<T: 'static>(JoinHandle<T>);
+
+impl<T> Future for Task<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.poll_value(cx)
+    }
+}
 
 impl Executor for Fibers {
-    fn start(&self, body: impl Future<Output = ()> + 'static) -> bool {
-        start_detached(body)
+    type Task<T: 'static> = Task<T>;
+
+    fn start<T: 'static>(&self, body: impl Future<Output = T> + 'static) -> Option<Task<T>> {
+        let handle = join::spawn(Call::new(body));
+        handle.id().is_some().then_some(Task(handle))
     }
 
-    fn timer(&self, span: Duration) -> Boxed<()> {
-        Box::pin(alarm(now() + span))
+    fn is_finished<T: 'static>(task: &Task<T>) -> bool {
+        task.0.is_finished()
+    }
+
+    fn timer(&self, at: Duration) -> Boxed<()> {
+        Box::pin(alarm(Instant::ORIGIN + at))
     }
 
     fn sleep(&self, span: Duration) -> Boxed<IoResult<()>> {
@@ -54,7 +79,7 @@ impl Executor for Fibers {
 /// use wo_runtime::shard::Builder;
 ///
 /// let outcome = Builder::new().run(|| async {
-///     fiber::scope(|s: Scope<IoError>| async move {
+///     fiber::scope(async |s: Scope<IoError>| {
 ///         let slow = s.fork(|| async {
 ///             fiber::sleep(Duration::from_millis(2)).await?;
 ///             Ok(40)
@@ -67,13 +92,28 @@ impl Executor for Fibers {
 /// assert_eq!(outcome.unwrap(), 42);
 /// # Ok::<(), wo_runtime::shard::RunError>(())
 /// ```
-pub fn scope<E, R, F>(body: impl FnOnce(Scope<E>) -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+pub fn scope<E, R>(body: impl AsyncFnOnce(Scope<E>) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
-    Call::new(scope::open(Fibers, OnFailure::CancelSiblings, body))
+    Call::new(scope::open(Fibers, ScopeOptions::new(), body))
+}
+
+/// The same with a policy, a deadline, or a limit for cleaning up; see [`ScopeOptions`].
+///
+/// # Errors
+///
+/// As [`scope()`]; and an interruption when a time has passed.
+pub fn scope_with<E, R>(
+    options: ScopeOptions,
+    body: impl AsyncFnOnce(Scope<E>) -> R,
+) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+where
+    E: 'static,
+    R: Finish<E>,
+{
+    Call::new(scope::open(Fibers, options, body))
 }
 
 /// The same, but a failing child does not cancel its siblings: they finish, and the first cause is told at the end.
@@ -81,13 +121,12 @@ where
 /// # Errors
 ///
 /// As [`scope()`].
-pub fn collecting_scope<E, R, F>(body: impl FnOnce(Scope<E>) -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+pub fn collecting_scope<E, R>(body: impl AsyncFnOnce(Scope<E>) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
-    Call::new(scope::open(Fibers, OnFailure::Collect, body))
+    Call::new(scope::open(Fibers, ScopeOptions::new().collect(), body))
 }
 
 /// Runs `body` for at most `limit`; then its verbs are cancelled. Of nested deadlines the nearest wins; `Duration::MAX`
@@ -96,22 +135,79 @@ where
 /// # Errors
 ///
 /// An interruption by deadline, the body's own error, or the interruption of a scope around it.
-pub fn with_deadline<E, R, F>(
+pub fn with_deadline<E, R>(
     limit: Duration,
-    body: impl FnOnce() -> F,
+    body: impl AsyncFnOnce() -> R,
 ) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,
     R: Finish<E>,
-    F: Future<Output = R>,
+{
+    Call::new(scope::with_deadline(Fibers, limit, body))
+}
+
+/// The same until a point in time. One that has passed cancels before the first verb.
+///
+/// # Errors
+///
+/// As [`with_deadline`].
+pub fn with_deadline_at<E, R>(
+    at: Instant,
+    body: impl AsyncFnOnce() -> R,
+) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+where
+    E: 'static,
+    R: Finish<E>,
+{
+    Call::new(scope::with_deadline(Fibers, at.since(now()), body))
+}
+
+/// Another name for [`with_deadline`].
+///
+/// # Errors
+///
+/// As there.
+pub fn timeout<E, R>(limit: Duration, body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+where
+    E: 'static,
+    R: Finish<E>,
 {
     Call::new(scope::with_deadline(Fibers, limit, body))
 }
 
 /// Runs `body` sheltered from every cancel around it, the program's stop included, until its grace has passed. A
 /// pending cancel arrives at the first verb after it.
-pub fn protect<F: Future>(body: impl FnOnce() -> F) -> Call<impl Future<Output = F::Output>> {
+pub fn protect<R>(body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = R>> {
     Call::new(scope::protect(body))
+}
+
+/// Looks whether this fiber was cancelled, without parking: for long work that uses no verb.
+///
+/// # Errors
+///
+/// ECANCELED when it was.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::shard::Builder;
+///
+/// let outcome = Builder::new().run(|| async {
+///     fiber::with_deadline(std::time::Duration::ZERO, || async {
+///         for _step in 0..1_000_000 {
+///             fiber::checkpoint()?;
+///         }
+///         Ok::<_, wo_runtime::error::IoError>(())
+///     })
+///     .await
+/// })?;
+/// assert!(outcome.unwrap_err().is_timeout());
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+#[inline]
+pub fn checkpoint() -> IoResult<()> {
+    if local::is_cancelled() { Err(cancelled(OpKind::None)) } else { Ok(()) }
 }
 
 /// Runs `work` until it succeeds, again after each delay of `policy` while it fails.
@@ -147,11 +243,10 @@ pub fn protect<F: Future>(body: impl FnOnce() -> F) -> Call<impl Future<Output =
 /// assert_eq!(tries.unwrap(), 3);
 /// # Ok::<(), wo_runtime::shard::RunError>(())
 /// ```
-pub fn retry<S, R, E, F>(policy: S, work: impl FnMut() -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+pub fn retry<S, R, E>(policy: S, work: impl AsyncFnMut() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     S: Schedule,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
     Call::new(scope::retry(Fibers, policy, work))
 }
@@ -161,11 +256,10 @@ where
 /// # Errors
 ///
 /// The first failure, or an interruption.
-pub fn repeat<S, R, E, F>(policy: S, work: impl FnMut() -> F) -> Call<impl Future<Output = Outcome<R::Value, E>>>
+pub fn repeat<S, R, E>(policy: S, work: impl AsyncFnMut() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     S: Schedule,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
     Call::new(scope::repeat(Fibers, policy, work))
 }

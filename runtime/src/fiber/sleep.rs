@@ -6,7 +6,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::{IoResult, OpKind};
-use crate::fiber::call::Call;
 use crate::fiber::local;
 use crate::fiber::turn::{Charge, cancelled};
 use crate::fiber::verb;
@@ -14,6 +13,7 @@ use crate::plane::backend::Backend;
 use crate::plane::current::with_loop;
 use crate::plane::time::Instant;
 use crate::plane::token::{Class, Token};
+use crate::scope::Call;
 
 /// The time on this shard's clock: the real monotonic one, or the simulated world's. Outside a shard, the real one.
 pub fn now() -> Instant {

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::fiber::call::Call;
 use crate::fiber::local;
+use crate::scope::{self, Call};
 
 /// A verb's own reduction: paid once, at the first poll; a fiber whose turn is over yields first.
 #[derive(Debug)]
@@ -39,9 +39,9 @@ impl Charge {
     }
 }
 
-/// The answer of a verb whose fiber was cancelled before it began.
+/// The answer of a verb whose fiber was cancelled before it began: who did it, and why.
 pub(crate) fn cancelled(kind: OpKind) -> IoError {
-    IoError::new(errno::ECANCELED, kind, Stage::Submit).with_context("the program is stopping")
+    IoError::new(errno::ECANCELED, kind, Stage::Submit).with_context(scope::why())
 }
 
 /// Ends this fiber's turn: every other fiber that is ready runs before it goes on.

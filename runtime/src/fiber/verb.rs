@@ -19,6 +19,7 @@ use crate::plane::current::with_loop;
 use crate::plane::ops::{Before, Op};
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
+use crate::scope;
 
 /// Runs `op` on this fiber's loop.
 pub fn verb<O: Op>(op: O) -> Verb<O> {
@@ -48,7 +49,7 @@ impl<O: Op> Future for Verb<O> {
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O::Output> {
         let this = self.get_mut();
-        this.flight.poll(cx, local::is_cancelled())
+        this.flight.poll(cx, scope::is_marked())
     }
 }
 
@@ -66,12 +67,12 @@ impl<O: Op> Future for VerbBy<O> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(O::Output, bool)> {
         let this = self.get_mut();
         let Some(deadline) = this.deadline else {
-            return this.flight.poll(cx, local::is_cancelled()).map(|output| (output, false));
+            return this.flight.poll(cx, scope::is_marked()).map(|output| (output, false));
         };
         if !this.expired {
             this.expired = crate::fiber::now() >= deadline;
         }
-        let polled = this.flight.poll(cx, this.expired || local::is_cancelled());
+        let polled = this.flight.poll(cx, this.expired || scope::is_marked());
         if polled.is_pending() && !this.expired {
             let timer = this.timer;
             this.timer = with_loop(OpKind::Timer, |event_loop| {
@@ -136,7 +137,13 @@ impl<O: Op> Flight<O> {
                 Ok(event_loop.fetch(token, cx.waker()))
             });
             return match fetched {
-                Ok(Some(res)) => Poll::Ready(res),
+                Ok(Some(res)) => {
+                    // A result that came before the cancel is no word of it: the next checkpoint tells.
+                    if res == -errno::ECANCELED {
+                        let _told = local::is_cancelled();
+                    }
+                    Poll::Ready(res)
+                }
                 Ok(None) => Poll::Pending,
                 Err(error) => Poll::Ready(-error.errno()),
             };
@@ -147,7 +154,10 @@ impl<O: Op> Flight<O> {
         let op = self.op.as_mut().expect("a verb is not polled after its end");
         match op.before(cx.waker()) {
             Before::Done(res) => return Poll::Ready(res),
-            _ if cancel => return Poll::Ready(-errno::ECANCELED),
+            _ if cancel => {
+                let _told = local::is_cancelled();
+                return Poll::Ready(-errno::ECANCELED);
+            }
             Before::Wait => return Poll::Pending,
             Before::Submit => {}
         }

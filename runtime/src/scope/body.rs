@@ -5,21 +5,22 @@ use crate::scope::cause::{Cause, Outcome};
 
 /// What the body of a scope or of its child may return: nothing, or a result whose error fails it.
 #[diagnostic::on_unimplemented(
-    message = "a scope's body returns `()` or a `Result`, not `{Self}`",
-    note = "wrap the value: `Ok(value)`"
+    message = "where errors are of type `{E}`, a body cannot return `{Self}`",
+    label = "a body in here returns nothing or a `Result<_, {E}>`",
+    note = "wrap a plain value: `Ok(value)`; convert another error: `result.map_err(..)`, or `Ok(result?)`"
 )]
 pub trait Finish<E> {
     /// The value of a body that went well.
     type Value;
 
     /// The body's own verdict.
-    fn finish(self) -> Result<Self::Value, E>;
+    fn finish(self) -> Outcome<Self::Value, E>;
 }
 
 impl<E> Finish<E> for () {
     type Value = ();
 
-    fn finish(self) -> Result<(), E> {
+    fn finish(self) -> Outcome<(), E> {
         Ok(())
     }
 }
@@ -27,8 +28,19 @@ impl<E> Finish<E> for () {
 impl<T, E> Finish<E> for Result<T, E> {
     type Value = T;
 
-    fn finish(self) -> Result<T, E> {
-        self
+    fn finish(self) -> Outcome<T, E> {
+        self.map_err(Cause::fail)
+    }
+}
+
+/// How a body ended that ran elsewhere.
+pub(crate) struct Crossed<T, E>(pub(crate) Outcome<T, E>);
+
+impl<T, E> Finish<E> for Crossed<T, E> {
+    type Value = T;
+
+    fn finish(self) -> Outcome<T, E> {
+        self.0
     }
 }
 
@@ -38,6 +50,6 @@ pub(crate) fn judge<R: Finish<E>, E>(ended: std::thread::Result<Ran<R>>) -> Outc
     match ended {
         Err(payload) => Err(Cause::die(payload)),
         Ok(Ran { interrupted: Some(reason), .. }) => Err(Cause::interrupted(reason)),
-        Ok(Ran { output, interrupted: None }) => output.finish().map_err(Cause::fail),
+        Ok(Ran { output, interrupted: None }) => output.finish(),
     }
 }

@@ -6,8 +6,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
-use crate::error::IoError;
+use crate::error::{IoError, OpKind, Stage, errno};
 
 /// Why work was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,17 +24,31 @@ pub enum Interrupt {
     Shutdown,
     /// Only daemons were left in its scope.
     Daemon,
+    /// Another of its scope failed or panicked. Whoever joins the one that did hears this as well: the cause itself is
+    /// its scope's.
+    SiblingFailed,
+    /// Its scope's time for cleaning up had passed, and it was dropped where it stood.
+    CleanupTimeout,
 }
 
-impl fmt::Display for Interrupt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Interrupt {
+    /// As it stands in sentences.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
             Interrupt::Cancelled => "cancelled",
             Interrupt::Deadline => "out of time",
             Interrupt::RaceLost => "another won the race",
             Interrupt::Shutdown => "the program is stopping",
             Interrupt::Daemon => "only daemons were left",
-        })
+            Interrupt::SiblingFailed => "another of its scope failed",
+            Interrupt::CleanupTimeout => "it did not clean up in time",
+        }
+    }
+}
+
+impl fmt::Display for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
     }
 }
 
@@ -41,13 +56,46 @@ impl fmt::Display for Interrupt {
 pub enum First<E> {
     /// It failed, with its own error.
     Fail(E),
-    /// It panicked, with this payload.
-    Die(Box<dyn Any + Send>),
+    /// It panicked.
+    Die(Panic),
     /// It was interrupted.
     Interrupted(Interrupt),
 }
 
+/// What a panic carried.
+pub struct Panic {
+    /// What a panic carries may move, but not be looked at from several threads; errors are asked for both.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
+
+impl Panic {
+    /// Wraps what a panic carried.
+    pub fn new(payload: Box<dyn Any + Send>) -> Panic {
+        Panic { payload: Mutex::new(payload) }
+    }
+
+    /// Its words, where it carried any.
+    pub fn message(&self) -> String {
+        words(self.payload.lock().unwrap_or_else(PoisonError::into_inner).as_ref()).to_owned()
+    }
+
+    /// What it carried, for [`std::panic::resume_unwind`].
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message()).finish()
+    }
+}
+
 /// Why there is no value: the first cause, and how many came after it.
+///
+/// It is an error like any other: `?` turns it into a `Box<dyn Error + Send + Sync>`, and one of an [`IoError`] into an
+/// `IoError`, an interruption being ECANCELED, or ETIMEDOUT when time ran out. What `main` returns is printed as a
+/// sentence.
 ///
 /// # Examples
 ///
@@ -61,6 +109,7 @@ pub enum First<E> {
 pub struct Cause<E = IoError> {
     first: First<E>,
     suppressed: u32,
+    abandoned: u32,
 }
 
 /// What a scope or a fork of it yields.
@@ -69,17 +118,17 @@ pub type Outcome<T, E = IoError> = Result<T, Cause<E>>;
 impl<E> Cause<E> {
     /// A failure.
     pub const fn fail(error: E) -> Cause<E> {
-        Cause { first: First::Fail(error), suppressed: 0 }
+        Cause { first: First::Fail(error), suppressed: 0, abandoned: 0 }
     }
 
     /// A panic.
     pub fn die(payload: Box<dyn Any + Send>) -> Cause<E> {
-        Cause { first: First::Die(payload), suppressed: 0 }
+        Cause { first: First::Die(Panic::new(payload)), suppressed: 0, abandoned: 0 }
     }
 
     /// An interruption.
     pub const fn interrupted(reason: Interrupt) -> Cause<E> {
-        Cause { first: First::Interrupted(reason), suppressed: 0 }
+        Cause { first: First::Interrupted(reason), suppressed: 0, abandoned: 0 }
     }
 
     /// The first cause.
@@ -95,6 +144,11 @@ impl<E> Cause<E> {
     /// How many causes came after the first.
     pub const fn suppressed(&self) -> u32 {
         self.suppressed
+    }
+
+    /// How many did not clean up in time and were dropped where they stood.
+    pub const fn abandoned(&self) -> u32 {
+        self.abandoned
     }
 
     /// The error, if it failed.
@@ -123,6 +177,17 @@ impl<E> Cause<E> {
         matches!(self.first, First::Interrupted(Interrupt::Deadline))
     }
 
+    /// Whether work was dropped because it did not clean up in time.
+    pub const fn is_cleanup_timeout(&self) -> bool {
+        self.abandoned > 0 || matches!(self.first, First::Interrupted(Interrupt::CleanupTimeout))
+    }
+
+    /// Counts work that did not clean up in time.
+    pub(crate) const fn with_abandoned(mut self, more: u32) -> Cause<E> {
+        self.abandoned = self.abandoned.saturating_add(more);
+        self
+    }
+
     /// Counts causes that came after this one.
     #[must_use]
     pub const fn with_suppressed(mut self, more: u32) -> Cause<E> {
@@ -137,44 +202,57 @@ impl<E> From<E> for Cause<E> {
     }
 }
 
-/// `failed: ...`, `panicked: ...` or `interrupted: ...`, and how many more.
-impl<E: fmt::Display> fmt::Display for Cause<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl<E> Cause<E> {
+    /// `failed: ...`, `panicked: ...` or `interrupted: ...`, and how many more.
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        error: impl FnOnce(&E, &mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
         match &self.first {
-            First::Fail(error) => write!(f, "failed: {error}")?,
-            First::Die(payload) => write!(f, "panicked: {}", words(payload.as_ref()))?,
+            First::Fail(cause) => {
+                f.write_str("failed: ")?;
+                error(cause, f)?;
+            }
+            First::Die(panic) => write!(f, "panicked: {}", panic.message())?,
             First::Interrupted(reason) => write!(f, "interrupted: {reason}")?,
         }
         if self.suppressed > 0 {
             write!(f, " (and {} more)", self.suppressed)?;
         }
+        if self.abandoned > 0 {
+            write!(f, " ({} dropped while still cleaning up)", self.abandoned)?;
+        }
         Ok(())
     }
 }
 
+impl<E: fmt::Display> fmt::Display for Cause<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, |error, f| error.fmt(f))
+    }
+}
+
+/// The same sentence, with the error as it is told to programmers: this is what `main` and `unwrap` print.
 impl<E: fmt::Debug> fmt::Debug for Cause<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut tuple = match &self.first {
-            First::Fail(error) => {
-                let mut tuple = f.debug_tuple("Fail");
-                tuple.field(error);
-                tuple
-            }
-            First::Die(payload) => {
-                let mut tuple = f.debug_tuple("Die");
-                tuple.field(&words(payload.as_ref()));
-                tuple
-            }
-            First::Interrupted(reason) => {
-                let mut tuple = f.debug_tuple("Interrupted");
-                tuple.field(reason);
-                tuple
-            }
+        self.write(f, |error, f| error.fmt(f))
+    }
+}
+
+/// An interruption is ECANCELED, ETIMEDOUT when time ran out; a panic is an error without a number.
+impl From<Cause<IoError>> for IoError {
+    fn from(cause: Cause<IoError>) -> IoError {
+        let number = match &cause.first {
+            First::Interrupted(Interrupt::Deadline) => errno::ETIMEDOUT,
+            First::Interrupted(_) => errno::ECANCELED,
+            First::Die(_) | First::Fail(_) => 0,
         };
-        if self.suppressed > 0 {
-            tuple.field(&format_args!("+{} suppressed", self.suppressed));
+        let words = cause.to_string();
+        match cause.first {
+            First::Fail(error) => error,
+            _ => IoError::new(number, OpKind::Join, Stage::Cancel).with_context(format!("a scope, {words}")),
         }
-        tuple.finish()
     }
 }
 
@@ -182,7 +260,7 @@ impl<E: fmt::Debug> fmt::Debug for First<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             First::Fail(error) => f.debug_tuple("Fail").field(error).finish(),
-            First::Die(payload) => f.debug_tuple("Die").field(&words(payload.as_ref())).finish(),
+            First::Die(panic) => f.debug_tuple("Die").field(&panic.message()).finish(),
             First::Interrupted(reason) => f.debug_tuple("Interrupted").field(reason).finish(),
         }
     }
@@ -208,6 +286,20 @@ mod tests {
         assert_eq!(Cause::fail("no route").with_suppressed(2).to_string(), "failed: no route (and 2 more)");
         assert_eq!(Cause::<&str>::die(Box::new("oh")).to_string(), "panicked: oh");
         assert_eq!(Cause::<&str>::interrupted(Interrupt::Daemon).to_string(), "interrupted: only daemons were left");
-        assert_eq!(format!("{:?}", Cause::fail(3).with_suppressed(1)), "Fail(3, +1 suppressed)");
+        assert_eq!(format!("{:?}", Cause::fail("no").with_suppressed(1)), "failed: \"no\" (and 1 more)");
+        assert_eq!(
+            Cause::<&str>::interrupted(Interrupt::CleanupTimeout).with_abandoned(1).to_string(),
+            "interrupted: it did not clean up in time (1 dropped while still cleaning up)"
+        );
+    }
+
+    #[test]
+    fn a_cause_is_an_error_that_may_go_anywhere() {
+        fn anywhere<T: std::error::Error + Send + Sync + 'static>() {}
+        anywhere::<Cause<IoError>>();
+        let late = IoError::from(Cause::<IoError>::interrupted(Interrupt::Deadline));
+        assert_eq!(late.errno(), errno::ETIMEDOUT);
+        let own = IoError::new(errno::EPIPE, OpKind::Write, Stage::Completion);
+        assert_eq!(IoError::from(Cause::fail(own.clone())), own);
     }
 }

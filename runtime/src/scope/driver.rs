@@ -1,32 +1,32 @@
 //! What to do with a schedule: try again, or do again.
 
-use std::future::Future;
-
 use crate::scope::body::Finish;
+use crate::scope::cancel;
 use crate::scope::cause::{Cause, Interrupt, Outcome};
 use crate::scope::executor::Executor;
 use crate::scope::schedule::Schedule;
-use crate::scope::{cancel, current};
 
 /// Runs `work` until it succeeds, again after each delay of `policy` while it fails. The last failure is the outcome's
 /// cause. What was interrupted is not tried again, and a panic passes through.
-pub async fn retry<X, S, R, E, F>(executor: X, policy: S, mut work: impl FnMut() -> F) -> Outcome<R::Value, E>
+pub async fn retry<X, S, R, E>(executor: X, policy: S, mut work: impl AsyncFnMut() -> R) -> Outcome<R::Value, E>
 where
     X: Executor,
     S: Schedule,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
     let mut run = policy.start();
     loop {
-        let error = match work().await.finish() {
+        let cause = match work().await.finish() {
             Ok(value) => return Ok(value),
-            Err(error) => error,
+            Err(cause) => cause,
         };
         if cancel::is_cancelled() {
             return Err(interrupted());
         }
-        let Some(delay) = policy.next(&mut run) else { return Err(Cause::fail(error)) };
+        if cause.error().is_none() {
+            return Err(cause);
+        }
+        let Some(delay) = policy.next(&mut run) else { return Err(cause) };
         if executor.sleep(delay).await.is_err() {
             return Err(interrupted());
         }
@@ -34,16 +34,15 @@ where
 }
 
 /// Runs `work` until it fails or `policy` ends, again after each delay while it succeeds; answers the last value.
-pub async fn repeat<X, S, R, E, F>(executor: X, policy: S, mut work: impl FnMut() -> F) -> Outcome<R::Value, E>
+pub async fn repeat<X, S, R, E>(executor: X, policy: S, mut work: impl AsyncFnMut() -> R) -> Outcome<R::Value, E>
 where
     X: Executor,
     S: Schedule,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
     let mut run = policy.start();
     loop {
-        let value = work().await.finish().map_err(Cause::fail)?;
+        let value = work().await.finish()?;
         if cancel::is_cancelled() {
             return Err(interrupted());
         }
@@ -55,5 +54,5 @@ where
 }
 
 fn interrupted<E>() -> Cause<E> {
-    Cause::interrupted(current().and_then(|node| node.reason()).unwrap_or(Interrupt::Shutdown))
+    Cause::interrupted(cancel::interrupt().unwrap_or(Interrupt::Shutdown))
 }

@@ -12,11 +12,18 @@ pub type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// Starts fibers, and tells the time, for scopes.
 pub trait Executor: Clone + 'static {
-    /// Starts a fiber on this shard. False, and the body is dropped, when none can be started any more.
-    fn start(&self, body: impl Future<Output = ()> + 'static) -> bool;
+    /// A fiber that was started. It gives what its body returned; none when it was dropped before its end. Dropping
+    /// it leaves the fiber running.
+    type Task<T: 'static>: Future<Output = Option<T>> + Unpin;
 
-    /// Ends after `span`, whatever is cancelled.
-    fn timer(&self, span: Duration) -> Boxed<()>;
+    /// Starts a fiber on this shard. None, and the body is dropped, when none can be started any more.
+    fn start<T: 'static>(&self, body: impl Future<Output = T> + 'static) -> Option<Self::Task<T>>;
+
+    /// Whether a fiber has ended.
+    fn is_finished<T: 'static>(task: &Self::Task<T>) -> bool;
+
+    /// Ends when the clock says `at`, whatever is cancelled.
+    fn timer(&self, at: Duration) -> Boxed<()>;
 
     /// Sleeps for `span`; an error when what sleeps is cancelled.
     fn sleep(&self, span: Duration) -> Boxed<IoResult<()>>;

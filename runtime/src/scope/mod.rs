@@ -2,21 +2,37 @@
 //!
 //! Fibers lower it onto their loop through one seam, [`Executor`]; a test drives it without.
 
+mod at_root;
 mod body;
+mod call;
 mod cancel;
+pub mod capability;
 mod cause;
+pub(crate) mod channel;
 mod driver;
+pub mod effect;
 mod executor;
+mod member;
 mod nursery;
+mod options;
+mod panics;
 pub mod schedule;
 mod section;
+mod together;
 
 pub use body::Finish;
-pub use cancel::{Node, Ran, Within, current};
-pub use cause::{Cause, First, Interrupt, Outcome};
+pub use call::{Call, Never, Returns, SettleOrdinary, output};
+pub use cancel::interrupt;
+pub use cause::{Cause, First, Interrupt, Outcome, Panic};
 pub use driver::{repeat, retry};
 pub use executor::{Boxed, Executor};
-pub use nursery::{Child, JoinChild, OnFailure, Scope, open};
+pub use nursery::{Child, JoinChild, Scope, open};
+pub use options::{OnFailure, ScopeOptions};
 pub use section::{protect, with_deadline};
+pub use together::{Race, Together, join_all, race_all};
 
-pub(crate) use cancel::{is_cancelled, is_sheltered, set_cancelled, tell};
+pub(crate) use at_root::AtRoot;
+pub(crate) use body::Crossed;
+pub(crate) use cancel::{
+    deadline, is_cancelled, is_given_up, is_marked, is_only_stopping, set_around, set_stopping, why,
+};

@@ -38,8 +38,8 @@ pub trait Schedule: Clone {
     /// Multiplies each delay by a factor between `low` and `high`, drawn from `seed`; the same seed draws the same.
     /// Factors that are no finite number, negative or in the wrong order are brought into order: see [`Jittered`].
     fn jittered(self, low: f64, high: f64, seed: u64) -> Jittered<Self> {
-        let low = sane(low);
-        Jittered { schedule: self, low, high: sane(high).max(low), seed }
+        let (low, high) = in_order(low, high);
+        Jittered { schedule: self, low, high, seed }
     }
 
     /// Ends before the delays add up to more than `limit`.
@@ -246,6 +246,36 @@ impl<S: Schedule> Schedule for UpTo<S> {
     }
 }
 
+/// The combinators once more, for constants: a trait's methods cannot be called in one.
+macro_rules! constants {
+    ($($schedule:ident $(<$($of:ident),+>)?),+ $(,)?) => {$(
+        impl $(<$($of),+>)? $schedule $(<$($of),+>)? {
+            /// See [`Schedule::both`]; also in a constant.
+            pub const fn both<O>(self, other: O) -> Both<Self, O> {
+                Both(self, other)
+            }
+
+            /// See [`Schedule::either`]; also in a constant.
+            pub const fn either<O>(self, other: O) -> Either<Self, O> {
+                Either(self, other)
+            }
+
+            /// See [`Schedule::jittered`]; also in a constant.
+            pub const fn jittered(self, low: f64, high: f64, seed: u64) -> Jittered<Self> {
+                let (low, high) = in_order(low, high);
+                Jittered { schedule: self, low, high, seed }
+            }
+
+            /// See [`Schedule::up_to`]; also in a constant.
+            pub const fn up_to(self, limit: Duration) -> UpTo<Self> {
+                UpTo { schedule: self, limit }
+            }
+        }
+    )+};
+}
+
+constants!(Recurs, Spaced, Exponential, Both<A, B>, Either<A, B>, Jittered<S>, UpTo<S>);
+
 macro_rules! operators {
     ($($schedule:ty $(where $s:ident)?),*) => {$(
         impl<O: Schedule $(, $s: Schedule)?> BitAnd<O> for $schedule {
@@ -300,8 +330,13 @@ impl<A: Schedule, B: Schedule, O: Schedule> BitOr<O> for Either<A, B> {
     }
 }
 
-fn sane(factor: f64) -> f64 {
+const fn sane(factor: f64) -> f64 {
     if factor >= 0.0 { factor } else { 0.0 }
+}
+
+const fn in_order(low: f64, high: f64) -> (f64, f64) {
+    let (low, high) = (sane(low), sane(high));
+    (low, if high > low { high } else { low })
 }
 
 /// `delay * factor`, at most `Duration::MAX`. The factor is not negative.
@@ -407,8 +442,98 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_constant_fold() {
-        const POLICY: (Exponential, Recurs) = (exponential(MS).factor(3.0).cap(Duration::from_secs(1)), recurs(3));
-        assert_eq!(millis(POLICY.0 & POLICY.1, 9), [1, 3, 9]);
+    fn whole_policies_are_constants() {
+        const POLICY: Both<Jittered<Exponential>, Recurs> =
+            exponential(MS).factor(3.0).cap(Duration::from_secs(1)).jittered(1.0, 1.0, 7).both(recurs(3));
+        const LIMITED: UpTo<Either<Spaced, Recurs>> =
+            spaced(Duration::from_millis(2)).either(recurs(1)).up_to(Duration::from_millis(5));
+        static KEPT: Both<Jittered<Exponential>, Recurs> = POLICY;
+        assert_eq!(millis(POLICY, 9), [1, 3, 9]);
+        assert_eq!(millis(KEPT, 9), [1, 3, 9]);
+        assert_eq!(millis(LIMITED, 9), [0, 2, 2]);
+    }
+
+    /// A generator for the properties below: any schedule of up to three parts, as its delays.
+    fn any(chance: &mut u64, depth: u32) -> Vec<Duration> {
+        let pick = |chance: &mut u64, of: u64| (draw(chance) * of as f64) as u64;
+        let span = |chance: &mut u64| match pick(chance, 8) {
+            0 => Duration::ZERO,
+            1 => Duration::MAX,
+            n => Duration::from_nanos(pick(chance, 1 << (8 * n).min(50))),
+        };
+        let factor = |chance: &mut u64| {
+            let strange =
+                [0.0, 1.0, 1.5, 2.0, 1e300, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE];
+            strange[pick(chance, strange.len() as u64) as usize]
+        };
+        let count = pick(chance, 12);
+        let leaf = exponential(span(chance)).factor(factor(chance)).cap(span(chance)) & recurs(count);
+        let spaced = spaced(span(chance)) & recurs(pick(chance, 12));
+        if depth == 0 {
+            return leaf.delays().collect();
+        }
+        let (low, high, seed, limit) = (factor(chance), factor(chance), pick(chance, 1 << 40), span(chance));
+        match pick(chance, 5) {
+            0 => (leaf & spaced).delays().collect(),
+            1 => (leaf | spaced).delays().collect(),
+            2 => (leaf | spaced).jittered(low, high, seed).delays().collect(),
+            3 => (leaf & spaced).up_to(limit).delays().collect(),
+            _ => leaf.jittered(low, high, seed).up_to(limit).delays().collect(),
+        }
+    }
+
+    #[test]
+    fn no_schedule_overflows_panics_or_goes_on_past_its_count() {
+        for seed in 0..20_000 {
+            let mut chance = seed;
+            let delays = any(&mut chance, (seed % 2) as u32);
+            assert!(delays.len() <= 12, "seed {seed}: {delays:?}");
+        }
+    }
+
+    /// What `&`, `|`, `jittered` and `up_to` promise, over thousands of schedules.
+    #[test]
+    fn the_algebra_holds_for_any_schedules() {
+        for seed in 0..5_000_u64 {
+            let mut chance = seed.wrapping_mul(0x9e37_79b9);
+            let mut part = || {
+                let base = Duration::from_micros((draw(&mut chance) * 1e6) as u64);
+                let (factor, count) = (1.0 + draw(&mut chance) * 3.0, (draw(&mut chance) * 9.0) as u64);
+                exponential(base).factor(factor) & recurs(count)
+            };
+            let (a, b, c) = (part(), part(), part());
+            let list = |delays: &mut dyn Iterator<Item = Duration>| delays.take(40).collect::<Vec<_>>();
+            let (da, db) = (list(&mut a.delays()), list(&mut b.delays()));
+            // Commutative, associative, idempotent.
+            assert_eq!(list(&mut (a & b).delays()), list(&mut (b & a).delays()), "seed {seed}");
+            assert_eq!(list(&mut (a | b).delays()), list(&mut (b | a).delays()), "seed {seed}");
+            assert_eq!(list(&mut ((a & b) & c).delays()), list(&mut (a & (b & c)).delays()), "seed {seed}");
+            assert_eq!(list(&mut ((a | b) | c).delays()), list(&mut (a | (b | c)).delays()), "seed {seed}");
+            assert_eq!(list(&mut (a & a).delays()), da, "seed {seed}");
+            assert_eq!(list(&mut (a | a).delays()), da, "seed {seed}");
+            // `&` is as long as the shorter with the longer delays, `|` the other way round.
+            let (both, either) = (list(&mut (a & b).delays()), list(&mut (a | b).delays()));
+            assert_eq!(both.len(), da.len().min(db.len()), "seed {seed}");
+            assert_eq!(either.len(), da.len().max(db.len()), "seed {seed}");
+            for (at, delay) in both.iter().enumerate() {
+                assert_eq!(*delay, da[at].max(db[at]), "seed {seed}");
+                assert_eq!(either[at], da[at].min(db[at]), "seed {seed}");
+            }
+            // For ever is neutral to `&`, never to `|`.
+            assert_eq!(list(&mut (a & spaced(Duration::ZERO)).delays()), da, "seed {seed}");
+            assert_eq!(list(&mut (a | recurs(0)).delays()), da, "seed {seed}");
+            // Jitter keeps the length and the bounds, and a factor of one keeps all.
+            let jittered = list(&mut a.jittered(0.5, 1.5, seed).delays());
+            assert_eq!(jittered.len(), da.len(), "seed {seed}");
+            for (delay, base) in jittered.iter().zip(&da) {
+                assert!(*delay >= scaled(*base, 0.5) && *delay <= scaled(*base, 1.5), "seed {seed}");
+            }
+            assert_eq!(list(&mut a.jittered(1.0, 1.0, seed).delays()), da, "seed {seed}");
+            // A limit cuts, and what is left adds up to no more.
+            let limit = Duration::from_millis(seed % 500);
+            let limited = list(&mut a.up_to(limit).delays());
+            assert_eq!(limited, da[..limited.len()], "seed {seed}");
+            assert!(limited.iter().sum::<Duration>() <= limit, "seed {seed}");
+        }
     }
 }

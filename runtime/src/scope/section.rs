@@ -8,23 +8,23 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::{Node, Ran, Within, current};
+use crate::scope::cancel::{Kind, Node, Ran, Within};
 use crate::scope::cause::{Interrupt, Outcome};
 use crate::scope::executor::{Boxed, Executor};
 
 /// Runs `body` for at most `limit`: then it is cancelled, and its outcome is an interruption by deadline. Of nested
 /// deadlines the nearest wins. `Duration::MAX` is no deadline; zero cancels before the first verb.
-pub async fn with_deadline<X, E, R, F>(executor: X, limit: Duration, body: impl FnOnce() -> F) -> Outcome<R::Value, E>
+pub async fn with_deadline<X, E, R>(executor: X, limit: Duration, body: impl AsyncFnOnce() -> R) -> Outcome<R::Value, E>
 where
     X: Executor,
     R: Finish<E>,
-    F: Future<Output = R>,
 {
-    let node = current().map_or_else(Node::root, |outer| outer.child());
+    let at = (limit != Duration::MAX).then(|| executor.now().saturating_add(limit));
+    let node = Node::here(Kind::Open, at);
     if limit.is_zero() {
         node.cancel(Interrupt::Deadline);
     }
-    let timer = (limit != Duration::MAX && !limit.is_zero()).then(|| executor.timer(limit));
+    let timer = at.filter(|_| !limit.is_zero()).map(|at| executor.timer(at));
     judge(Ok(Timed { work: node.run(body()), node: node.clone(), timer }.await))
 }
 
@@ -55,7 +55,6 @@ impl<F: Future> Future for Timed<F> {
 
 /// Runs `body` sheltered from every cancel of the scopes around it; a pending one arrives at the first checkpoint after
 /// it.
-pub async fn protect<F: Future>(body: impl FnOnce() -> F) -> F::Output {
-    let shelter = current().map_or_else(Node::shelter, |outer| outer.protected_child());
-    shelter.run(body()).await.output
+pub async fn protect<R>(body: impl AsyncFnOnce() -> R) -> R {
+    Node::here(Kind::Protected, None).run(body()).await.output
 }

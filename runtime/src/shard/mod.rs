@@ -1,8 +1,10 @@
 //! Shards: one thread, one loop, and the fibers on it; how they are set up, run and shut down.
 
+mod away;
 mod blocking;
 mod builder;
 mod env;
+mod link;
 mod main;
 pub mod pool;
 pub(crate) mod program;

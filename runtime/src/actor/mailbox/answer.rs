@@ -17,6 +17,7 @@ use std::task::{Poll, Waker};
 
 use crate::actor::error::AskError;
 use crate::actor::waits::Wait;
+use crate::plane::time::Instant;
 
 /// The asker holds its waker and its wait.
 const HELD: u32 = 1;
@@ -52,22 +53,30 @@ pub(crate) struct Answer<T> {
     answer: UnsafeCell<Option<T>>,
     waker: UnsafeCell<Option<Waker>>,
     wait: UnsafeCell<Option<Wait>>,
-    /// Who is woken when the asker's time runs out; none where it has no end.
-    handler: Option<Box<Mutex<Option<Waker>>>>,
+    /// None where the asker's time has no end.
+    handler: Option<Box<Handler>>,
+}
+
+/// Who answers in time.
+struct Handler {
+    /// When the asker's time runs out.
+    deadline: Instant,
+    /// Who is woken then.
+    waker: Mutex<Option<Waker>>,
 }
 
 // SAFETY: the cells are touched by one thread at a time, or only read, as the word says; see the module's text. What
 // they hold goes from one thread to another, so `T: Send` suffices.
 unsafe impl<T: Send> Sync for Answer<T> {}
 
-/// A place for an answer, and the two ends of it. `may_expire`: the asker's time may run out.
-pub(crate) fn answer<T>(may_expire: bool) -> (Asker<T>, Answerer<T>) {
+/// A place for an answer, and the two ends of it. `deadline`: when the asker's time runs out.
+pub(crate) fn answer<T>(deadline: Option<Instant>) -> (Asker<T>, Answerer<T>) {
     let place = Arc::new(Answer {
         state: AtomicU32::new(HELD),
         answer: UnsafeCell::new(None),
         waker: UnsafeCell::new(None),
         wait: UnsafeCell::new(None),
-        handler: may_expire.then(Box::default),
+        handler: deadline.map(|deadline| Box::new(Handler { deadline, waker: Mutex::new(None) })),
     });
     (Asker { place: Arc::clone(&place), registered: Parts::NONE }, Answerer { place })
 }
@@ -111,6 +120,11 @@ impl<T> Answer<T> {
         self.state.load(Ordering::Acquire) & EXPIRED != 0
     }
 
+    /// When the asker's time runs out.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.handler.as_ref().map(|handler| handler.deadline)
+    }
+
     /// The handler waits: `waker` is called when the asker's time runs out.
     pub(crate) fn handler_waits(&self, waker: &Waker) {
         let Some(mut handler) = self.handler() else { return };
@@ -123,7 +137,7 @@ impl<T> Answer<T> {
     }
 
     fn handler(&self) -> Option<MutexGuard<'_, Option<Waker>>> {
-        self.handler.as_ref().map(|handler| handler.lock().unwrap_or_else(PoisonError::into_inner))
+        self.handler.as_ref().map(|handler| handler.waker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The handler has returned: if there is no answer yet, it comes from somewhere else.
@@ -304,7 +318,7 @@ mod tests {
     fn every_reason_is_heard_as_it_was_said() {
         for (number, reason) in REASONS.into_iter().enumerate() {
             assert_eq!(reason as usize, number);
-            let (mut asker, answerer) = answer::<()>(false);
+            let (mut asker, answerer) = answer::<()>(None);
             answerer.fail(reason);
             assert_eq!(asker.poll(Waker::noop()), Poll::Ready(Err(reason)));
         }

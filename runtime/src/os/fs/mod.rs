@@ -24,6 +24,7 @@
 mod dir;
 mod explain;
 pub(super) mod file;
+mod live;
 mod names;
 mod options;
 mod positional;
@@ -35,6 +36,7 @@ pub use crate::plane::backend::operand::{FileKind, FileStat as Metadata};
 
 pub use dir::{DirEntry, create_dir, create_dir_all, read_dir, remove_dir, sync_dir};
 pub use file::File;
+pub use live::LiveFs;
 pub use names::{exists, metadata, remove_file, rename, rename_noreplace, symlink_metadata};
 pub use options::OpenOptions;
 pub use whole::{read, read_to_string, write};

@@ -1,0 +1,41 @@
+//! The clock of this shard as a capability.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::error::IoResult;
+use crate::fiber::sleep::{now, sleep};
+use crate::plane::time::Instant;
+use crate::scope::Call;
+use crate::scope::capability::Clock;
+
+/// The real clock, or the simulated world's.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber::LiveClock;
+/// use wo_runtime::scope::capability::Clock;
+/// use wo_runtime::shard::Builder;
+///
+/// let slept = Builder::new().run(|| async {
+///     let start = LiveClock.now();
+///     LiveClock.sleep(Duration::from_millis(1)).await?;
+///     Ok::<_, wo_runtime::error::IoError>(LiveClock.now() - start)
+/// })??;
+/// assert!(slept >= Duration::from_millis(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveClock;
+
+impl Clock for LiveClock {
+    fn now(&self) -> Duration {
+        now().since(Instant::ORIGIN)
+    }
+
+    fn sleep(&self, span: Duration) -> Call<impl Future<Output = IoResult<()>>> {
+        sleep(span)
+    }
+}
