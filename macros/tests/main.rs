@@ -24,6 +24,17 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             wo::yield_now()?;
             panic!("on purpose");
         }
+        Ok("outcome") => {
+            let outcome = wo::scope(|s: wo::Scope| {
+                s.spawn(|| Err::<(), _>(std::io::Error::from_raw_os_error(32).into()));
+                s.spawn(|| wo::sleep(std::time::Duration::MAX));
+            });
+            Ok(outcome.map(|()| ExitCode::SUCCESS)?)
+        }
+        Ok("late") => {
+            let outcome: wo::Outcome<()> = wo::timeout(std::time::Duration::ZERO, || wo::yield_now());
+            Ok(outcome.map(|()| ExitCode::SUCCESS)?)
+        }
         Ok("environment") => Ok(ExitCode::SUCCESS),
         _ => {
             check();
@@ -40,6 +51,15 @@ fn check() {
     let error = play("error", &[]);
     assert_eq!(error.status.code(), Some(1), "an error is told as a plain main tells it: {error:?}");
     assert_eq!(stderr(&error), "Error: ParseIntError { kind: InvalidDigit }\n");
+
+    let outcome = play("outcome", &[]);
+    assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
+    assert!(stderr(&outcome).starts_with("Error: failed: "), "an outcome is told as a sentence: {outcome:?}");
+    assert!(stderr(&outcome).contains("Broken pipe"), "{outcome:?}");
+
+    let late = play("late", &[]);
+    assert_eq!(late.status.code(), Some(1), "{late:?}");
+    assert_eq!(stderr(&late), "Error: interrupted: out of time\n");
 
     let panic = play("panic", &[]);
     assert_eq!(panic.status.code(), Some(101), "a panic is a plain main's: {panic:?}");

@@ -1,5 +1,14 @@
 //! Scopes as a user sees them, on every kernel; the simulated one makes the times exact.
 
+mod scopes {
+    pub mod away;
+    pub mod channels;
+    pub mod cleanup;
+    pub mod reasons;
+    pub mod together;
+    pub mod trouble;
+}
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,7 +46,7 @@ fn s1_first_failure_cancels_the_others_and_later_ones_are_counted() {
             let start = fiber::now();
             let slow = Rc::new(RefCell::new(None));
             let seen = Rc::clone(&slow);
-            let outcome: Outcome<(), &str> = fiber::scope(|s: Scope<&str>| async move {
+            let outcome: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
                 s.spawn(|| async {
                     fiber::sleep(millis(10)).await.map_err(|_| "cancelled")?;
                     Err::<(), _>("first")
@@ -68,7 +77,7 @@ fn s1_first_failure_cancels_the_others_and_later_ones_are_counted() {
 fn s2_a_scope_ends_with_its_last_child() {
     in_sim(|| async {
         let start = fiber::now();
-        let outcome: Outcome<(), IoError> = fiber::scope(|s: Scope<IoError>| async move {
+        let outcome: Outcome<(), IoError> = fiber::scope(async |s: Scope<IoError>| {
             s.spawn(|| async { fiber::sleep(Duration::from_secs(1)).await });
         })
         .await;
@@ -82,10 +91,10 @@ fn s3_daemons_are_interrupted_once_only_daemons_are_left() {
     in_sim(|| async {
         let reason = Rc::new(Cell::new(None));
         let seen = Rc::clone(&reason);
-        let outcome: Outcome<i32, IoError> = fiber::scope(|s: Scope<IoError>| async move {
+        let outcome: Outcome<i32, IoError> = fiber::scope(async |s: Scope<IoError>| {
             s.spawn_daemon(move || async move {
                 while fiber::sleep(millis(1)).await.is_ok() {}
-                seen.set(wo_runtime::scope::current().and_then(|node| node.reason()));
+                seen.set(wo_runtime::scope::interrupt());
             });
             fiber::sleep(millis(20)).await?;
             Ok(5)
@@ -102,7 +111,7 @@ fn s5_a_protected_clean_up_is_done_and_the_cancel_arrives_after_it() {
         let log = Rc::new(RefCell::new(Vec::new()));
         let seen = Rc::clone(&log);
         let start = fiber::now();
-        let outcome: Outcome<(), IoError> = fiber::scope(|s: Scope<IoError>| async move {
+        let outcome: Outcome<(), IoError> = fiber::scope(async |s: Scope<IoError>| {
             let inner = s.clone();
             s.spawn(move || async move {
                 inner.cancel();
@@ -127,7 +136,7 @@ fn s9_a_child_cancelled_before_its_first_poll_never_starts() {
                 let witness = Rc::new(());
                 let started = Rc::new(Cell::new(false));
                 let (held, flag) = (Rc::clone(&witness), Rc::clone(&started));
-                let outcome: Outcome<(), IoError> = fiber::scope(|s: Scope<IoError>| async move {
+                let outcome: Outcome<(), IoError> = fiber::scope(async |s: Scope<IoError>| {
                     s.spawn(move || async move {
                         flag.set(true);
                         drop(held);
@@ -150,7 +159,7 @@ fn s13_exit_hooks_run_last_in_first_out_whatever_one_of_them_does() {
             .run(|| async {
                 let log = Rc::new(RefCell::new(Vec::new()));
                 let seen = Rc::clone(&log);
-                let outcome: Outcome<(), IoError> = fiber::scope(|s: Scope<IoError>| async move {
+                let outcome: Outcome<(), IoError> = fiber::scope(async |s: Scope<IoError>| {
                     for name in ["a", "b", "c"] {
                         let seen = Rc::clone(&seen);
                         s.on_exit(move || async move {
@@ -173,7 +182,7 @@ fn s13_exit_hooks_run_last_in_first_out_whatever_one_of_them_does() {
 fn s14_deep_and_wide_nesting_leaves_nothing_behind() {
     fn nest(depth: u32) -> std::pin::Pin<Box<dyn Future<Output = Outcome<(), IoError>>>> {
         Box::pin(async move {
-            fiber::scope(|s: Scope<IoError>| async move {
+            fiber::scope(async |s: Scope<IoError>| {
                 if depth > 0 {
                     for _ in 0..10 {
                         s.spawn(move || async move { nest(depth - 1).await.map_err(|_| cancelled()) });
@@ -194,7 +203,7 @@ fn a_panicking_child_is_the_scopes_cause() {
     each(|builder| {
         let outcome: Outcome<(), IoError> = builder
             .run(|| async {
-                fiber::scope(|s: Scope<IoError>| async move {
+                fiber::scope(async |s: Scope<IoError>| {
                     s.spawn(|| async { assert_eq!(1, 2, "as planned") });
                     s.spawn(|| async { fiber::sleep(Duration::MAX).await });
                 })
@@ -254,7 +263,7 @@ fn r42_of_nested_deadlines_the_nearest_wins() {
 
 #[test]
 fn t1_recurs_three_on_work_that_always_fails_is_four_runs() {
-    use wo_runtime::scope::schedule::{Schedule, recurs, spaced};
+    use wo_runtime::scope::schedule::{recurs, spaced};
     in_sim(|| async {
         let start = fiber::now();
         let runs = Rc::new(Cell::new(0));

@@ -1,0 +1,130 @@
+//! Who interrupted whom: a deadline that travels with an ask, and completions that race a cancel.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wo_runtime::actor::{self, Actor, Addr, AskError, Reply};
+use wo_runtime::error::errno;
+use wo_runtime::fiber::{self, Scope};
+use wo_runtime::os::io;
+use wo_runtime::plane::backend::Selection;
+use wo_runtime::scope::{self, Interrupt, Outcome};
+use wo_runtime::shard::Builder;
+
+use crate::{each, millis};
+
+type Log = Arc<Mutex<Vec<(bool, Option<Interrupt>)>>>;
+
+/// Answers after it has slept; the second asks the first.
+struct Slow(Log);
+struct Between(Addr<Reply<u32>>, Log);
+
+impl Actor for Slow {
+    type Message = Reply<u32>;
+
+    async fn receive(&mut self, reply: Reply<u32>) {
+        let slept = fiber::sleep(Duration::from_secs(60)).await;
+        self.0.lock().unwrap().push((slept.is_err(), scope::interrupt()));
+        let _ = reply.send(1);
+    }
+}
+
+impl Actor for Between {
+    type Message = Reply<u32>;
+
+    async fn receive(&mut self, reply: Reply<u32>) {
+        let answer = self.0.ask(|reply| reply).await;
+        self.1.lock().unwrap().push((answer == Err(AskError::Cancelled), scope::interrupt()));
+        drop(reply);
+    }
+}
+
+#[test]
+fn a_deadline_travels_with_an_ask_and_on_with_the_ask_of_its_handler() {
+    for (io, shards) in [(Selection::Uring, 2), (Selection::Epoll, 2), (Selection::Uring, 1), (Selection::Sim, 1)] {
+        let log: Log = Log::default();
+        let seen = Arc::clone(&log);
+        Builder::new()
+            .io(io)
+            .shards(shards)
+            .run(move || async move {
+                let slow = actor::spawn(Slow(Arc::clone(&seen)));
+                let between = actor::spawn(Between(slow, Arc::clone(&seen)));
+                let start = fiber::now();
+                let outcome: Outcome<u32, AskError> =
+                    fiber::with_deadline(millis(20), async || between.ask(|reply| reply).await).await;
+                assert!(outcome.unwrap_err().is_timeout());
+                assert!(fiber::now() - start < Duration::from_secs(30), "nobody waited for the handler's sleep");
+                // Both handlers are cancelled, and both are told why.
+                while seen.lock().unwrap().len() < 2 {
+                    fiber::sleep(millis(1)).await.unwrap();
+                }
+            })
+            .unwrap();
+        assert_eq!(*log.lock().unwrap(), [(true, Some(Interrupt::Deadline)); 2]);
+    }
+}
+
+#[test]
+fn s8_bytes_that_come_with_the_cancel_are_delivered_and_the_next_verb_is_cancelled() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                for _round in 0..300 {
+                    let (reader, writer) = io::pipe().unwrap();
+                    let got = Arc::new(Mutex::new((0, 0)));
+                    let seen = Arc::clone(&got);
+                    let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+                        s.spawn(move || async move {
+                            let mut first = [0; 16];
+                            let read = reader.read_into(&mut first).await;
+                            let n = match read {
+                                Ok(n) => n,
+                                // The cancel won: the bytes are still in the pipe.
+                                Err(error) => {
+                                    assert_eq!(error.errno(), errno::ECANCELED);
+                                    let (rest, buf) =
+                                        fiber::protect(async || reader.read(Vec::with_capacity(16)).await).await;
+                                    assert_eq!(rest?, buf.len());
+                                    buf.len()
+                                }
+                            };
+                            let next = reader.read_into(&mut first).await.unwrap_err();
+                            *seen.lock().unwrap() = (n, next.errno());
+                            Ok(())
+                        });
+                        fiber::yield_now().await?;
+                        fiber::yield_now().await?;
+                        writer.write_all(b"7 bytes").await?;
+                        s.cancel();
+                        Ok(())
+                    })
+                    .await;
+                    outcome.unwrap();
+                    assert_eq!(*got.lock().unwrap(), (7, errno::ECANCELED));
+                    drop(writer);
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn work_that_ends_before_its_next_checkpoint_ends_as_it_ends() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                let (reader, writer) = io::pipe().unwrap();
+                let outcome: Outcome<usize> = fiber::scope(async |s: Scope| {
+                    let canceller = s.clone();
+                    writer.write_all(b"7 bytes").await?;
+                    let (read, _) = reader.read(Vec::with_capacity(16)).await;
+                    canceller.cancel();
+                    read
+                })
+                .await;
+                assert_eq!(outcome.unwrap(), 7);
+            })
+            .unwrap();
+    });
+}
