@@ -8,6 +8,7 @@ use loom::thread;
 use crate::actor::error::AskError;
 use crate::actor::mailbox::{Asker, answer};
 use crate::models::{block_on, waker};
+use crate::plane::time::Instant;
 use crate::weakened::{accepted, rejected};
 
 /// What can be told from its copies, and is missed when it is left over: loom's counted pointer.
@@ -19,7 +20,7 @@ fn wait<T>(asker: &mut Asker<T>) -> Result<T, AskError> {
 }
 
 fn answered() {
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     asker.begin(&waker(), None);
     let answers = thread::spawn(move || answerer.send(Word::new(7)).is_ok());
     assert_eq!(wait(&mut asker).map(|word| *word), Ok(7));
@@ -29,7 +30,7 @@ fn answered() {
 
 /// The asker looks by itself, before anybody wakes it: what it sees is all that orders the answer.
 fn answered_and_looked_for() {
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     asker.begin(Waker::noop(), None);
     let answers = thread::spawn(move || answerer.send(Word::new(7)).is_ok());
     while asker.poll(Waker::noop()).map(|heard| assert!(heard.is_ok())).is_pending() {
@@ -40,7 +41,7 @@ fn answered_and_looked_for() {
 
 /// The answer comes while the asker puts its waker there.
 fn answered_at_once() {
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     let answers = thread::spawn(move || answerer.send(Word::new(7)).is_ok());
     asker.begin(&waker(), None);
     assert_eq!(wait(&mut asker).map(|word| *word), Ok(7));
@@ -49,7 +50,7 @@ fn answered_at_once() {
 
 /// The asker is polled by another task, whose waker takes the place of the first.
 fn answered_meanwhile() {
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     asker.begin(Waker::noop(), None);
     let answers = thread::spawn(move || answerer.send(Word::new(7)).is_ok());
     assert_eq!(wait(&mut asker).map(|word| *word), Ok(7));
@@ -59,7 +60,7 @@ fn answered_meanwhile() {
 /// The asker goes meanwhile: the answer comes back, or goes with the asker.
 fn answered_to_nobody() {
     let word = Word::new(7);
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     asker.begin(&waker(), None);
     let answers = thread::spawn({
         let word = Word::clone(&word);
@@ -74,7 +75,7 @@ fn answered_to_nobody() {
 /// The actor ends meanwhile: one of the two is heard, and what is heard is what the other end was told.
 fn answered_or_failed() {
     let word = Word::new(7);
-    let (mut asker, answerer) = answer::<Word>(false);
+    let (mut asker, answerer) = answer::<Word>(None);
     asker.begin(&waker(), None);
     let place = std::sync::Arc::clone(asker.place());
     let fails = thread::spawn(move || place.fail(AskError::Stopped));
@@ -91,7 +92,7 @@ fn answered_or_failed() {
 
 /// The asker's time runs out while the handler is about to wait: the handler is woken, or sees it.
 fn expired() {
-    let (mut asker, answerer) = answer::<Word>(true);
+    let (mut asker, answerer) = answer::<Word>(Some(Instant::ORIGIN));
     asker.begin(&waker(), None);
     let place = std::sync::Arc::clone(asker.place());
     let handles = thread::spawn(move || {

@@ -8,10 +8,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use loom::thread::{self, Thread};
 
 mod answer;
+mod channel;
 mod doorbell;
 mod home_ring;
 mod inbox;
 mod join;
+mod link;
 mod mailbox;
 mod oneshot;
 mod pool;
@@ -49,10 +51,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn every_weakening_is_seen_to_fail() {
     let models = [
         include_str!("answer.rs"),
+        include_str!("channel.rs"),
         include_str!("doorbell.rs"),
         include_str!("home_ring.rs"),
         include_str!("inbox.rs"),
         include_str!("join.rs"),
+        include_str!("link.rs"),
         include_str!("mailbox.rs"),
         include_str!("oneshot.rs"),
         include_str!("pool.rs"),
