@@ -11,7 +11,7 @@ use crate::stats::Sample;
 use crate::subject::Subject;
 use crate::walk::Tree;
 use crate::worker::{Post, Worker};
-use crate::{actors, echo, memory, nop, shards, spawn, switch, timers, walk};
+use crate::{actors, echo, memory, nop, scope, shards, spawn, switch, timers, walk};
 
 /// One of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +34,8 @@ pub enum Bench {
     Shards,
     /// Actors that send each other messages.
     Actors,
+    /// What structure costs beside the same work without it.
+    Scope,
 }
 
 impl fmt::Display for Bench {
@@ -48,6 +50,7 @@ impl fmt::Display for Bench {
             Bench::Walk => "walk",
             Bench::Shards => "shards",
             Bench::Actors => "actors",
+            Bench::Scope => "scope",
         })
     }
 }
@@ -74,6 +77,7 @@ impl Bench {
             Bench::Walk => walk::CASES,
             Bench::Shards => shards::CASES,
             Bench::Actors => actors::CASES,
+            Bench::Scope => scope::CASES,
         }
     }
 
@@ -102,6 +106,7 @@ impl Bench {
             Bench::Walk => walk::check(case),
             Bench::Shards => case.parse::<shards::Case>().map(drop),
             Bench::Actors => actors::check(case),
+            Bench::Scope => scope::check(case),
             _ => positive(case).map(drop),
         }
     }

@@ -34,6 +34,9 @@ How to read the figures:
           one, all and speedup are taken while the load sleeps: the requests lie in the server's sockets before it may
           begin. loop_one, loop_all and loop_speedup are a closed loop's, whose load takes its share (load_cpu).
 
+  scope   what structure costs beside the same work without it: a scope with one child beside a bare spawn and join
+          (child), a look for a cancel (checkpoint), an effect with three maps beside the direct code (maps).
+
   uring and epoll are bare loops without a runtime, bare is an executor without anything else: floors, not rivals.
   Other runtimes are in builds with `--features peers`. Use a release build and an idle machine.";
 
@@ -67,6 +70,8 @@ pub enum Command {
     Shards(Options),
     /// Actors that send each other messages, on one thread and on all
     Actors(Options),
+    /// A scope, a checkpoint and an effect beside the same work without them
+    Scope(Options),
     /// List the subjects of this build and what they take part in
     Subjects,
     /// One subject in a process of its own; started by the other subcommands

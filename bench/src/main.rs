@@ -1,10 +1,10 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors` measures every subject of the build in alternating
-//! rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds one file
-//! per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and `actors/mod.rs` the seam
-//! between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs` drives
-//! the echo servers.
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors|scope` measures every subject of the build in
+//! alternating rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds
+//! one file per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and `actors/mod.rs`
+//! the seam between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs`
+//! drives the echo servers.
 
 mod actors;
 mod alloc;
@@ -20,6 +20,7 @@ mod meter;
 mod nop;
 mod report;
 mod rounds;
+mod scope;
 mod shards;
 mod spawn;
 mod stats;
@@ -68,6 +69,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Walk(options) => (Bench::Walk, options),
         Command::Shards(options) => (Bench::Shards, options),
         Command::Actors(options) => (Bench::Actors, options),
+        Command::Scope(options) => (Bench::Scope, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {
             let subject = subject::named(&worker.subject)?;

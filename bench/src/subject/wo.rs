@@ -23,7 +23,7 @@ use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
 use crate::shards::{self, Duty};
 use crate::walk::{self, Totals, Walker};
-use crate::{memory, nop, spawn, switch, timers};
+use crate::{memory, nop, scope, spawn, switch, timers};
 
 use super::{Round, Subject};
 
@@ -252,6 +252,7 @@ impl Subject for Wo {
             Bench::Memory => Some(memory::round_with_actors::<Wo>),
             Bench::Walk => Some(walk::round::<Wo>),
             Bench::Actors => Some(actors::round::<Wo>),
+            Bench::Scope => Some(scope::round::<Wo>),
             Bench::Echo | Bench::Shards => None,
         }
     }
