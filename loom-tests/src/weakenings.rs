@@ -400,6 +400,8 @@ pub const WEAKENINGS: &[Weakening] = &[
         within: &["fn handler_waits("],
         from: "self.is_expired()",
         to: "false",
+    },
+    Weakening {
         name: "who was called and goes does not pass the call on",
         file: "scope/channel.rs",
         within: &["fn taker_leaves"],
