@@ -24,7 +24,7 @@ use crate::store::Store;
 use crate::store::index::{Indexed, Unique, walk};
 use crate::store::table::{Contents, Put, Sight};
 
-/// The owner's buffer for steps is kept up to this size.
+/// The owner's buffers are kept up to this size.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 /// A transaction that is under way, for its closure to work with. See [`Db::transaction`](crate::Db::transaction).
@@ -35,6 +35,8 @@ pub struct Tx {
     pub(crate) sight: Sight,
     /// Its steps, where they are written to a log.
     steps: Option<RefCell<Vec<u8>>>,
+    /// For a row on its way.
+    scratch: Cell<Vec<u8>>,
     has_steps: Cell<bool>,
 }
 
@@ -43,7 +45,14 @@ impl Tx {
         let log = owner.log();
         let sequence = log.as_ref().map_or_else(|| owner.store.borrow().last + 1, |log| log.next_sequence());
         let steps = log.map(|_| RefCell::new(owner.buffer.take()));
-        Tx { owner: Rc::clone(owner), sequence, sight: Sight::default(), steps, has_steps: Cell::new(false) }
+        Tx {
+            owner: Rc::clone(owner),
+            sequence,
+            sight: Sight::of(sequence),
+            steps,
+            scratch: owner.scratch.take().into(),
+            has_steps: Cell::new(false),
+        }
     }
 
     /// Its steps; none where there is no log.
@@ -93,12 +102,15 @@ impl Tx {
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        if let Some(steps) = self.steps.take() {
-            let mut steps = steps.into_inner();
-            if steps.capacity() <= BUFFER_BYTES_KEPT {
-                steps.clear();
-                self.owner.buffer.set(steps);
+        let keep = |place: &Cell<Vec<u8>>, mut bytes: Vec<u8>| {
+            if bytes.capacity() <= BUFFER_BYTES_KEPT {
+                bytes.clear();
+                place.set(bytes);
             }
+        };
+        keep(&self.owner.scratch, self.scratch.take());
+        if let Some(steps) = self.steps.take() {
+            keep(&self.owner.buffer, steps.into_inner());
         }
     }
 }
@@ -127,13 +139,14 @@ impl<R: Record> Prepared<R> {
     ///
     /// It could not be read back.
     pub(crate) fn encoded(row: R) -> Result<Prepared<R>> {
-        let bytes = encoded(&row)?;
+        let bytes = encoded(&row, Vec::new())?;
         Ok(Prepared { row, bytes: Some(bytes) })
     }
 }
 
-fn encoded<R: Record>(row: &R) -> Result<Vec<u8>> {
-    let mut output = Output::default();
+fn encoded<R: Record>(row: &R, mut into: Vec<u8>) -> Result<Vec<u8>> {
+    into.clear();
+    let mut output = Output::over(into);
     row.encode(&mut output);
     output.finish().map_err(|(_, why)| Error::new(ErrorKind::TooLarge, why).in_table(R::TABLE))
 }
@@ -250,16 +263,16 @@ impl<'t, R: Record> TxTable<'t, R> {
 
     fn put(&self, how: Put, key: R::Key, prepared: Prepared<R>) -> Result<Option<Row<R>>> {
         let Prepared { row, bytes } = prepared;
+        // In memory too: what could not be read back is refused alike, and the size counts for those who watch.
         let bytes = match bytes {
-            Some(bytes) => Some(bytes),
-            None if self.tx.steps.is_some() => Some(encoded(&row)?),
-            None => None,
+            Some(bytes) => bytes,
+            None => encoded(&row, self.tx.scratch.take())?,
         };
-        let size = bytes.as_ref().map_or(size_of::<R>(), Vec::len);
         let (before, number) = self.change(|table, sight| {
-            Ok((table.put(how, self.tx.sequence, key, Arc::new(row), size, sight)?, table.number))
+            Ok((table.put(how, self.tx.sequence, key, Arc::new(row), bytes.len(), sight)?, table.number))
         })?;
-        self.tx.step(number, Step::Put(bytes.as_deref().unwrap_or_default()));
+        self.tx.step(number, Step::Put(&bytes));
+        self.tx.scratch.set(bytes);
         Ok(before.map(Row))
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct Owner {
     pub(crate) recovery: Option<Recovery>,
     /// For the steps of the next transaction.
     pub(crate) buffer: Cell<Vec<u8>>,
+    /// For a row on its way into it.
+    pub(crate) scratch: Cell<Vec<u8>>,
     pub(crate) snapshots: Snapshots,
     pub(crate) store: RefCell<Store>,
     pub(crate) queue: RefCell<Queue>,
@@ -95,6 +97,7 @@ impl Owner {
             log: RefCell::new(log.map(Rc::new)),
             recovery,
             buffer: Cell::default(),
+            scratch: Cell::default(),
             snapshots: Snapshots::new(snapshot_bytes),
             store: RefCell::new(store),
             queue: RefCell::default(),
@@ -157,7 +160,7 @@ impl Owner {
             return (Err(error), 0);
         }
         let Ok(store) = self.store.try_borrow() else { return (Err(Error::busy()), 0) };
-        let sight = Sight::default();
+        let sight = Sight::of_reader();
         self.is_busy.set(true);
         let found = catch_unwind(AssertUnwindSafe(|| work(&store, &sight)));
         self.is_busy.set(false);

@@ -176,6 +176,20 @@ impl<R: Record> Plan<R> {
         matches!(self.way, Way::Same)
     }
 
+    /// Whether the keys of the rows it reads are those of the other's.
+    pub(crate) fn has_keys_of(&self, other: &Plan<R>) -> bool {
+        let keys = |plan: &Plan<R>| -> Vec<Type> {
+            plan.stored.columns.iter().filter(|column| column.role.key).map(|column| column.ty.clone()).collect()
+        };
+        let (these, those) = (keys(self), keys(other));
+        these.len() == those.len() && these.iter().zip(&those).all(|(this, that)| this.is_same(that))
+    }
+
+    /// The version it reads.
+    pub(crate) fn version(&self) -> u32 {
+        self.stored.version
+    }
+
     fn slices<'a>(&self, bytes: &'a [u8]) -> Result<Vec<&'a [u8]>, Undecodable> {
         let mut input = Input::new(bytes);
         let mut slices = Vec::with_capacity(self.stored.columns.len());

@@ -44,14 +44,14 @@ impl<R: Record> History<R> {
         }
     }
 
-    /// Forgets the changes from this sequence on, which never happened.
-    pub(crate) fn rollback(&mut self, from: u64) {
+    /// Forgets the changes from this sequence on, which never happened; `before` is the last that did.
+    pub(crate) fn rollback(&mut self, from: u64, before: u64) {
         while self.events.back().is_some_and(|event| event.sequence >= from) {
             if let Some(event) = self.events.pop_back() {
                 self.bytes -= event.bytes as usize;
             }
         }
-        self.floor = self.floor.min(from.saturating_sub(1));
+        self.floor = self.floor.min(before);
     }
 
     /// Forgets everything up to this sequence: it is known by its outcome alone.

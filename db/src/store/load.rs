@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::schema::catalogue::Step;
 use crate::schema::evolve::Plan;
@@ -32,89 +32,100 @@ pub(crate) struct Loading<R: Record> {
     notes: Vec<(R::Key, Note<R>)>,
     sort_at: usize,
     last_key: Option<R::Key>,
-    /// Of rows whose upgrade gave them other keys: the stored key, and the one they have now.
-    renamed: BTreeMap<Vec<u8>, R::Key>,
-    /// Rows by their stored keys whose upgrade refused them, so that they have no key.
-    keyless: BTreeMap<Vec<u8>, Error>,
+    /// Rows by their stored keys, while an upgrade gives them others: what happens to them later names the stored one.
+    rekeyed: BTreeMap<Vec<u8>, Result<Arc<R>>>,
 }
 
 impl<R: Record> Default for Loading<R> {
     fn default() -> Loading<R> {
-        Loading {
-            plan: None,
-            notes: Vec::new(),
-            sort_at: NOTES_MIN,
-            last_key: None,
-            renamed: BTreeMap::new(),
-            keyless: BTreeMap::new(),
-        }
+        Loading { plan: None, notes: Vec::new(), sort_at: NOTES_MIN, last_key: None, rekeyed: BTreeMap::new() }
     }
 }
 
 impl<R: Record> Loading<R> {
-    pub(crate) fn read_as(&mut self, plan: Plan<R>) {
+    pub(crate) fn read_as(&mut self, plan: Plan<R>) -> Result<()> {
+        if let Some(former) = self.plan.take()
+            && former.is_rekeyed
+            && !self.rekeyed.is_empty()
+        {
+            if !plan.is_rekeyed {
+                self.settle_keys()?;
+            } else if !plan.has_keys_of(&former) {
+                return Err(Error::new(
+                    ErrorKind::Schema,
+                    format!(
+                        "rows of version {} have other keys than those of version {}, and both have to be upgraded",
+                        former.version(),
+                        plan.version()
+                    ),
+                )
+                .in_table(R::TABLE)
+                .remedy("open it once with a program of the version in between"));
+            }
+        }
         self.plan = Some(plan);
+        Ok(())
+    }
+
+    /// From here on rows are known by their new keys.
+    fn settle_keys(&mut self) -> Result<()> {
+        for row in std::mem::take(&mut self.rekeyed).into_values() {
+            let row = row?;
+            self.note(row.key(), Note::Row(row));
+        }
+        self.notes.sort_by(|one, other| one.0.cmp(&other.0));
+        match self.notes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            None => Ok(()),
+            Some(pair) => Err(Error::new(
+                ErrorKind::UniqueConflict,
+                format!("the upgrade gives two stored rows the same key {:?}", pair[0].0),
+            )
+            .in_table(R::TABLE)
+            .remedy("make the keys of its outcome differ, or delete one of the rows with the former program")),
+        }
     }
 
     /// Notes a step.
     pub(crate) fn step(&mut self, sequence: u64, step: Step<'_>, history: &mut History<R>) -> Result<()> {
         let Some(plan) = &self.plan else { return Ok(()) };
+        if plan.is_rekeyed {
+            // Changes of rows under other keys mean nothing to who watches the new ones.
+            history.begin_at(sequence);
+            match step {
+                Step::Put(bytes) => drop(self.rekeyed.insert(plan.stored_key(bytes)?, plan.row(bytes).map(Arc::new))),
+                Step::Delete(key) => drop(self.rekeyed.remove(key)),
+                Step::Clear => self.rekeyed.clear(),
+            }
+            return Ok(());
+        }
         match step {
             Step::Put(bytes) => {
-                let stored_key = if plan.is_same() { None } else { Some(plan.stored_key(bytes)?) };
-                match (plan.row(bytes), stored_key) {
-                    (Ok(row), stored_key) => {
-                        let key = row.key();
-                        let row = Arc::new(row);
-                        if let Some(stored_key) = stored_key {
-                            self.keyless.remove(&stored_key);
-                            if plan.is_rekeyed
-                                && let Some(former) = self.renamed.insert(stored_key, key.clone())
-                                && former != key
-                            {
-                                history.push(sequence, former.clone(), None, 0);
-                                self.note(former, Note::Gone);
-                            }
-                        }
-                        history.push(sequence, key.clone(), Some(Arc::clone(&row)), bytes.len());
-                        if self.last_key.as_ref().is_none_or(|last| *last < key) {
-                            self.last_key = Some(key.clone());
-                        }
-                        self.note(key, Note::Row(row));
+                let row = match plan.row(bytes) {
+                    Ok(row) => Arc::new(row),
+                    Err(error) if plan.is_same() => return Err(error),
+                    Err(error) => {
+                        let key = plan.key(&plan.stored_key(bytes)?)?;
+                        self.note(key, Note::Refused(error));
+                        return Ok(());
                     }
-                    (Err(error), None) => return Err(error),
-                    (Err(error), Some(stored_key)) => {
-                        if plan.is_rekeyed {
-                            if let Some(former) = self.renamed.remove(&stored_key) {
-                                self.note(former, Note::Gone);
-                            }
-                            self.keyless.insert(stored_key, error);
-                        } else {
-                            let key = plan.key(&stored_key)?;
-                            self.note(key, Note::Refused(error));
-                        }
-                    }
+                };
+                let key = row.key();
+                history.push(sequence, key.clone(), Some(Arc::clone(&row)), bytes.len());
+                if self.last_key.as_ref().is_none_or(|last| *last < key) {
+                    self.last_key = Some(key.clone());
                 }
+                self.note(key, Note::Row(row));
             }
             Step::Delete(bytes) => {
-                let key = if plan.is_rekeyed {
-                    self.keyless.remove(bytes);
-                    self.renamed.remove(bytes)
-                } else {
-                    Some(plan.key(bytes)?)
-                };
-                if let Some(key) = key {
-                    history.push(sequence, key.clone(), None, 0);
-                    self.note(key, Note::Gone);
-                }
+                let key = plan.key(bytes)?;
+                history.push(sequence, key.clone(), None, 0);
+                self.note(key, Note::Gone);
             }
             Step::Clear => {
                 self.sort();
                 for (key, _) in self.notes.drain(..) {
                     history.push(sequence, key, None, 0);
                 }
-                self.renamed.clear();
-                self.keyless.clear();
             }
         }
         Ok(())
@@ -144,10 +155,10 @@ impl<R: Record> Loading<R> {
 
     /// The rows, and the greatest key there ever was.
     pub(crate) fn finish(mut self) -> Result<(Rows<R>, Option<R::Key>)> {
-        self.sort();
-        if let Some(refused) = self.keyless.into_values().next() {
-            return Err(refused);
+        if !self.rekeyed.is_empty() {
+            self.settle_keys()?;
         }
+        self.sort();
         let row = |(key, note)| match note {
             Note::Row(row) => Some(Ok((key, Stored { row, sequence: 0 }))),
             Note::Refused(error) => Some(Err(error)),

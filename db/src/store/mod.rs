@@ -155,8 +155,8 @@ impl Store {
 
     /// Undoes every transaction from this sequence on, which leaves none behind the one before.
     pub(crate) fn rollback(&mut self, from: u64) {
-        self.tables.iter_mut().for_each(|(_, table)| table.rollback(from));
         self.last = self.last.min(from.saturating_sub(1));
+        self.tables.iter_mut().for_each(|(_, table)| table.rollback(from, self.last));
     }
 
     /// Every transaction up to this sequence is certain.

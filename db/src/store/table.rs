@@ -45,19 +45,33 @@ pub(crate) enum Put {
     Upsert,
 }
 
-/// The newest transaction whose work a reader has seen.
-#[derive(Debug, Default)]
-pub(crate) struct Sight(Cell<u64>);
+/// The newest transaction whose work a reader has seen, its own aside.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    newest: Cell<u64>,
+    own: u64,
+}
 
 impl Sight {
+    /// Of somebody who is no transaction.
+    pub(crate) fn of_reader() -> Sight {
+        Sight::of(u64::MAX)
+    }
+
+    /// Of the transaction of this sequence.
+    pub(crate) fn of(own: u64) -> Sight {
+        Sight { newest: Cell::new(0), own }
+    }
+
+    #[inline]
     pub(crate) fn see(&self, sequence: u64) {
-        if sequence > self.0.get() {
-            self.0.set(sequence);
+        if sequence > self.newest.get() && sequence != self.own {
+            self.newest.set(sequence);
         }
     }
 
     pub(crate) fn newest(&self) -> u64 {
-        self.0.get()
+        self.newest.get()
     }
 }
 
@@ -293,8 +307,8 @@ pub(crate) trait AnyTable {
     /// Everything is loaded: sorts the rows in, and builds the indexes.
     fn finish_loading(&mut self) -> Result<()>;
 
-    /// Undoes every transaction from this sequence on.
-    fn rollback(&mut self, from: u64);
+    /// Undoes every transaction from this sequence on; `before` is that of the last one before.
+    fn rollback(&mut self, from: u64, before: u64);
 
     /// Every transaction up to this sequence is certain.
     fn settle(&mut self, durable: u64);
@@ -349,8 +363,7 @@ impl<R: Record> AnyTable for Contents<R> {
         {
             self.last_key = Some(last);
         }
-        self.loading.read_as(plan);
-        Ok(())
+        self.loading.read_as(plan)
     }
 
     fn load(&mut self, sequence: u64, step: Step<'_>) -> Result<()> {
@@ -379,7 +392,7 @@ impl<R: Record> AnyTable for Contents<R> {
         Ok(())
     }
 
-    fn rollback(&mut self, from: u64) {
+    fn rollback(&mut self, from: u64, before: u64) {
         while self.undo.back().is_some_and(|undo| undo.sequence() >= from) {
             if let Some(undo) = self.undo.pop_back() {
                 self.undo_one(undo);
@@ -388,8 +401,7 @@ impl<R: Record> AnyTable for Contents<R> {
         if std::mem::take(&mut self.is_changing) {
             self.index_anew();
         }
-        self.history.rollback(from);
-        let before = from.saturating_sub(1);
+        self.history.rollback(from, before);
         self.written = self.written.min(before);
         self.erased = self.erased.min(before);
     }

@@ -1,0 +1,259 @@
+//! B2 and DB27: a random life of a table beside a plain sorted map, with crashes in between.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use fastrand::Rng;
+use wo::db::{Builder, Db, Error, ErrorKind, Table};
+use wo_runtime::plane::backend::sim::{SimHost, Survival};
+
+use super::rig::{Account, SIMULATED, account, everywhere};
+
+const OPS: usize = 10_000;
+const OPS_PER_LIFE: usize = 50;
+const KEYS: u64 = 60;
+
+type Rows = BTreeMap<u64, Account>;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(Account),
+    Upsert(Account),
+    Modify(u64, i64),
+    Delete(u64),
+    Clear,
+    /// Several changes, given up at the end or not.
+    Several(Vec<Op>, bool),
+    Snapshot,
+}
+
+fn draw(dice: &mut Rng, nested: bool) -> Op {
+    let id = dice.u64(0..KEYS);
+    // Some share an address, so some conflict.
+    let row = Account {
+        email: format!("{}@example.org", if dice.u8(0..10) == 0 { dice.u64(0..KEYS) } else { id }),
+        city: format!("city {}", dice.u8(0..5)),
+        balance: dice.i64(-1000..1000),
+        ..account(id)
+    };
+    match dice.u8(0..100) {
+        0..30 => Op::Insert(row),
+        30..55 => Op::Upsert(row),
+        55..70 => Op::Modify(id, dice.i64(..)),
+        70..85 => Op::Delete(id),
+        85 => Op::Clear,
+        86 if !nested => Op::Snapshot,
+        _ if !nested => Op::Several((0..dice.usize(1..6)).map(|_| draw(dice, true)).collect(), dice.bool()),
+        _ => Op::Delete(id),
+    }
+}
+
+fn conflicts(rows: &Rows, row: &Account) -> bool {
+    rows.values().any(|other| other.id != row.id && other.email == row.email)
+}
+
+/// What the map makes of it; false when it is refused.
+fn apply(rows: &mut Rows, op: &Op) -> bool {
+    match op {
+        Op::Insert(row) if rows.contains_key(&row.id) => false,
+        Op::Insert(row) | Op::Upsert(row) if conflicts(rows, row) => false,
+        Op::Insert(row) | Op::Upsert(row) => {
+            rows.insert(row.id, row.clone());
+            true
+        }
+        Op::Modify(id, balance) => match rows.get_mut(id) {
+            Some(row) => {
+                row.balance = *balance;
+                true
+            }
+            None => false,
+        },
+        Op::Delete(id) => {
+            rows.remove(id);
+            true
+        }
+        Op::Clear => {
+            rows.clear();
+            true
+        }
+        Op::Several(ops, gives_up) => {
+            let mut changed = rows.clone();
+            for op in ops {
+                apply(&mut changed, op);
+            }
+            if !gives_up {
+                *rows = changed;
+            }
+            !gives_up
+        }
+        Op::Snapshot => true,
+    }
+}
+
+/// What the database makes of it; false when it refuses.
+async fn run(db: Db, accounts: Table<Account>, op: Op) -> Result<bool, Error> {
+    let refusal = |error: Error| match error.kind() {
+        ErrorKind::DuplicateKey | ErrorKind::UniqueConflict | ErrorKind::NotFound | ErrorKind::Aborted => Ok(false),
+        _ => Err(error),
+    };
+    let done = match op {
+        Op::Insert(row) => accounts.insert(row).await.map(drop),
+        Op::Upsert(row) => accounts.upsert(row).await.map(drop),
+        Op::Modify(id, balance) => accounts.modify(&id, move |row| row.balance = balance).await.map(drop),
+        Op::Delete(id) => accounts.delete(&id).await.map(drop),
+        Op::Clear => accounts.clear().await.map(drop),
+        Op::Snapshot => db.snapshot().await.map(drop),
+        Op::Several(ops, gives_up) => {
+            db.transaction(move |tx| {
+                let accounts = tx.table::<Account>()?;
+                for op in ops {
+                    // What is refused changes nothing, and the closure goes on.
+                    let _ = match op {
+                        Op::Insert(row) => accounts.insert(row).map(drop),
+                        Op::Upsert(row) => accounts.upsert(row).map(drop),
+                        Op::Modify(id, balance) => accounts.modify(&id, |row| row.balance = balance).map(drop),
+                        Op::Delete(id) => accounts.delete(&id).map(drop),
+                        Op::Clear => accounts.clear().map(drop),
+                        Op::Several(..) | Op::Snapshot => Ok(()),
+                    };
+                }
+                if gives_up { Err(Error::abort(std::fmt::Error)) } else { Ok(()) }
+            })
+            .await
+        }
+    };
+    done.map(|()| true).or_else(refusal)
+}
+
+async fn compare(db: Db, accounts: Table<Account>, rows: &Rows, dice: &mut Rng) -> Result<(), Error> {
+    let (from, to) = (dice.u64(0..KEYS), dice.u64(0..KEYS));
+    let expected: Vec<&Account> =
+        if from <= to { rows.range(from..to).map(|(_, row)| row).collect() } else { Vec::new() };
+    let found = accounts.range(from..to).all().await?;
+    assert!(found.iter().map(|row| &**row).eq(expected.iter().copied()), "{found:?} where {expected:?} was expected");
+    let id = dice.u64(0..KEYS);
+    assert_eq!(accounts.get(&id).await?.as_deref(), rows.get(&id));
+    let email = format!("{id}@example.org");
+    let by_email = rows.values().find(|row| row.email == email);
+    assert_eq!(accounts.find(Account::EMAIL, email.as_str()).await?.as_deref(), by_email);
+    let city = format!("city {}", dice.u8(0..5));
+    let by_city = rows.values().filter(|row| row.city == city);
+    let found = accounts.by(Account::CITY, city.as_str()).all().await?;
+    assert!(found.iter().map(|row| &**row).eq(by_city));
+    assert_eq!(accounts.range(..).count().await?, rows.len());
+    assert!(db.is_consistent().await?, "an index says something else than the rows");
+    Ok(())
+}
+
+fn builder() -> Builder {
+    Db::builder().table::<Account>().segment_bytes(16 << 10).snapshot_after(64 << 10)
+}
+
+/// What is acknowledged, and what may be there beyond that: the op that was under way.
+#[derive(Clone, Default)]
+struct Model {
+    rows: Rows,
+    under_way: Option<Op>,
+    ops: usize,
+}
+
+#[test]
+fn b2_a_random_life_with_crashes_is_that_of_a_sorted_map() {
+    let host = SimHost::new(17);
+    let model = Arc::new(Mutex::new(Model::default()));
+    let mut lives = 0;
+    let mut under_way_survived = 0;
+    while model.lock().unwrap().ops < OPS {
+        lives += 1;
+        let mut dice = Rng::with_seed(lives);
+        // A life of about fifty ops, cut somewhere.
+        host.cut_power_at(host.steps() + dice.u64(1..OPS_PER_LIFE as u64 * 12));
+        let now = Arc::clone(&model);
+        let ended = wo_runtime::shard::Builder::new().simulated(&host).run(move || async move {
+            let db = builder().open(SIMULATED).await?;
+            let accounts = db.table::<Account>().await?;
+            let mut there = Rows::new();
+            for row in accounts.range(..).all().await? {
+                there.insert(row.id, row.into_record());
+            }
+            let mut model = now.lock().unwrap().clone();
+            let mut survived = 0;
+            if there != model.rows {
+                let op = model.under_way.clone().expect("everything was acknowledged, and something else is there");
+                apply(&mut model.rows, &op);
+                assert_eq!(there, model.rows, "what was under way is there neither whole nor not at all: {op:?}");
+                survived = 1;
+            }
+            loop {
+                model.under_way = None;
+                *now.lock().unwrap() = model.clone();
+                compare(db, accounts, &model.rows, &mut dice).await?;
+                let op = draw(&mut dice, false);
+                model.under_way = Some(op.clone());
+                *now.lock().unwrap() = model.clone();
+                let done = run(db, accounts, op.clone()).await?;
+                assert_eq!(done, apply(&mut model.rows, &op), "{op:?}");
+                model.ops += 1;
+                if model.ops >= OPS {
+                    *now.lock().unwrap() = model;
+                    return Ok::<u64, Error>(survived);
+                }
+            }
+        });
+        match ended {
+            Ok(Ok(survived)) => under_way_survived += survived,
+            Ok(Err(error)) => assert!(host.is_cut(), "life {lives}: {error}"),
+            Err(error) => assert!(host.is_cut(), "life {lives}: {error}"),
+        }
+        let left = host.disk().after_power_cut(Survival::Seeded(lives));
+        host.power_on(left).unwrap();
+    }
+    assert!(lives > 50, "{lives} lives, {under_way_survived}");
+}
+
+#[test]
+fn db27_indexes_say_what_the_rows_say() {
+    everywhere(|dir| async move {
+        let db = builder().open(&dir).await?;
+        let accounts = db.table::<Account>().await?;
+        let mut dice = Rng::with_seed(5);
+        let mut rows = Rows::new();
+        let (lives, ops) = (4, 150);
+        for _ in 0..lives {
+            for op in 0..ops {
+                let drawn = draw(&mut dice, false);
+                let done = run(db, accounts, drawn.clone()).await?;
+                assert_eq!(done, apply(&mut rows, &drawn), "{drawn:?}");
+                if op % 50 == 0 {
+                    compare(db, accounts, &rows, &mut dice).await?;
+                }
+            }
+        }
+        compare(db, accounts, &rows, &mut dice).await?;
+        db.close().await?;
+        let db = builder().open(&dir).await?;
+        compare(db, db.table::<Account>().await?, &rows, &mut dice).await
+    });
+}
+
+#[test]
+fn db27_indexes_say_what_the_rows_say_in_memory_after_ten_thousand_changes() {
+    everywhere(|_| async {
+        let db = Db::builder().table::<Account>().in_memory().await?;
+        let accounts = db.table::<Account>().await?;
+        let mut dice = Rng::with_seed(6);
+        let mut rows = Rows::new();
+        for op in 0..10_000 {
+            let drawn = match draw(&mut dice, false) {
+                Op::Snapshot => Op::Clear,
+                drawn => drawn,
+            };
+            let done = run(db, accounts, drawn.clone()).await?;
+            assert_eq!(done, apply(&mut rows, &drawn), "{drawn:?}");
+            if op % 100 == 0 {
+                compare(db, accounts, &rows, &mut dice).await?;
+            }
+        }
+        Ok(())
+    });
+}
