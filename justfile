@@ -40,6 +40,11 @@ tsan:
 chat:
     .ci/run chat
 
+# The example `db-actor`: actors on every shard share a database; answers compared at several numbers of shards, on every
+# backend and in simulation.
+db-actor:
+    .ci/run db-actor
+
 # The example `echo`, on both backends, at one shard and at the default, answers compared.
 echo:
     .ci/run echo

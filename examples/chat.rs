@@ -2,12 +2,14 @@
 //!
 //! `cargo run --release --example chat`, then `nc 127.0.0.1 7001` in as many terminals as you like.
 //!
-//! - `/nick NAME` names you, `/join ROOM` moves you, `/who` lists who is in your room, `/quit` ends.
+//! - `/nick NAME` names you, `/join ROOM` moves you, `/who` lists who is in your room, `/history N` the last that was
+//!   said there, `/quit` ends.
 //! - Any other line is said in your room, and everyone there, you included, receives `ROOM NAME: TEXT`, all in one same
 //!   order.
 //! - Lines that begin with `*` answer a command; those that begin with `!` say what was wrong, or what you missed.
 //!
-//! SIGTERM or Ctrl-C ends it: what was said is still delivered.
+//! What is said is in a database before anyone hears it: with `WO_DATA=some/dir` it is there the next time, whatever
+//! happens in between. SIGTERM or Ctrl-C ends it: what was said is still delivered.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wo::actor::{Addr, Options};
+use wo::db::{Db, Table};
 use wo::net::{TcpListener, TcpStream, Written};
 
 /// The longest line, its end not counted.
@@ -27,6 +30,8 @@ const LINES_WAITING_MAX: usize = 256;
 const REQUESTS_WAITING_MAX: usize = 1024;
 /// A room exists from its first visitor on.
 const ROOMS_MAX: usize = 10_000;
+/// Lines of a room that are kept.
+const LINES_KEPT: u64 = 1000;
 /// A reader that takes nothing for so long is given up.
 const STALL: Duration = Duration::from_secs(10);
 /// How long a stop waits for slow readers: less than the program's grace.
@@ -38,15 +43,17 @@ const LOBBY: &str = "lobby";
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = pico_args::Arguments::from_env();
     let address = arguments.opt_value_from_str("--listen")?.unwrap_or(String::from("127.0.0.1:7001"));
+    let db = Db::builder().table::<Said>().open_env()?;
+    let said = db.table::<Said>()?;
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr());
-    let hall = Options::new().bound(REQUESTS_WAITING_MAX).spawn(Hall::default());
+    let hall = Options::new().bound(REQUESTS_WAITING_MAX).spawn(Hall { db, rooms: BTreeMap::new() });
     let mut arrived = 0;
     loop {
         match listener.accept() {
             Ok((stream, _peer)) => {
                 arrived += 1;
-                let session = Options::new().bound(LINES_WAITING_MAX).spawn(Session::new(arrived, stream));
+                let session = Options::new().bound(LINES_WAITING_MAX).spawn(Session { number: arrived, stream, said });
                 let _ = session.begin(session, hall);
             }
             Err(stop) if stop.is_cancelled() => break,
@@ -59,9 +66,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// A line that was said, as its room numbered it.
+#[derive(wo::Record, Clone)]
+#[record(table = "said")]
+struct Said {
+    #[key]
+    room: String,
+    #[key]
+    number: u64,
+    line: String,
+}
+
 /// Knows every room, and makes those that are asked for.
-#[derive(Default)]
 struct Hall {
+    db: Db,
     rooms: BTreeMap<String, Addr<RoomMessage>>,
 }
 
@@ -76,7 +94,11 @@ impl Hall {
         if self.rooms.len() >= ROOMS_MAX {
             return None;
         }
-        let room = Options::new().bound(REQUESTS_WAITING_MAX).spawn(Room { name: name.clone(), members: Vec::new() });
+        let room = Options::new().bound(REQUESTS_WAITING_MAX).spawn(Room {
+            name: name.clone(),
+            db: self.db,
+            members: Vec::new(),
+        });
         self.rooms.insert(name, room);
         Some(room)
     }
@@ -94,6 +116,7 @@ impl Hall {
 /// A room: who is in it. It alone decides the order of what is said.
 struct Room {
     name: String,
+    db: Db,
     members: Vec<Member>,
 }
 
@@ -129,11 +152,17 @@ impl Room {
         self.members.iter().map(|member| member.name.clone()).collect()
     }
 
-    /// Delivers a line to everyone, without waiting for anyone.
+    /// Keeps a line, then delivers it to everyone, without waiting for anyone.
     #[message(send)]
     fn say(&mut self, session: u64, text: String) {
         let Some(speaker) = self.members.iter().find(|member| member.session == session) else { return };
-        let line: Arc<str> = format!("{} {}: {text}\n", self.name, speaker.name).into();
+        let line = format!("{} {}: {text}", self.name, speaker.name);
+        let (db, room, kept) = (self.db, self.name.clone(), line.clone());
+        if let Err(trouble) = wo::protect(|| keep(db, room, kept)) {
+            let _ = speaker.address.try_send(SessionMessage::tell(format!("! nobody heard that: {trouble}\n").into()));
+            return;
+        }
+        let line: Arc<str> = format!("{line}\n").into();
         for member in &mut self.members {
             member.deliver(&line);
         }
@@ -148,6 +177,20 @@ impl Room {
             let _ = wo::protect(|| member.address.ended());
         }
     }
+}
+
+/// Keeps a line as the room's last, and no more lines than there shall be.
+#[wo::fiber]
+fn keep(db: Db, room: String, line: String) -> wo::db::Result<()> {
+    db.transaction(move |tx| {
+        let said = tx.table::<Said>()?;
+        let number = said.prefix(&room).reverse().first()?.map_or(0, |last| last.number + 1);
+        if let Some(old) = number.checked_sub(LINES_KEPT) {
+            said.delete(&(room.clone(), old))?;
+        }
+        said.insert(Said { room, number, line })?;
+        Ok(())
+    })
 }
 
 impl Member {
@@ -171,12 +214,7 @@ impl Member {
 struct Session {
     number: u64,
     stream: TcpStream,
-}
-
-impl Session {
-    fn new(number: u64, stream: TcpStream) -> Session {
-        Session { number, stream }
-    }
+    said: Table<Said>,
 }
 
 #[wo::actor]
@@ -184,9 +222,9 @@ impl Session {
     /// Begins to listen to the client, on the shard this lives on.
     #[message(send)]
     fn begin(&mut self, me: Addr<SessionMessage>, hall: Addr<HallMessage>) {
-        let (number, stream) = (self.number, self.stream.clone());
+        let (number, stream, said) = (self.number, self.stream.clone(), self.said);
         wo::spawn(|| {
-            let visitor = Visitor { number, name: format!("guest-{number}"), me, hall, room: None };
+            let visitor = Visitor { number, name: format!("guest-{number}"), me, hall, said, room: None };
             listen(visitor, stream);
         });
     }
@@ -213,6 +251,7 @@ struct Visitor {
     name: String,
     me: Addr<SessionMessage>,
     hall: Addr<HallMessage>,
+    said: Table<Said>,
     room: Option<(String, Addr<RoomMessage>)>,
 }
 
@@ -250,9 +289,10 @@ impl Visitor {
                 Err(trouble) => self.tell(trouble),
             },
             "/who" => self.who(),
+            "/history" => self.history(argument.trim()),
             "" if argument.is_empty() => {}
             _ if command.starts_with('/') => {
-                self.tell(format!("! {command} is no command: /nick NAME, /join ROOM, /who, /quit"));
+                self.tell(format!("! {command} is no command: /nick NAME, /join ROOM, /who, /history N, /quit"));
             }
             _ => self.say(line),
         }
@@ -302,6 +342,24 @@ impl Visitor {
             && let Ok(names) = room.who()
         {
             self.tell(format!("* in {name}: {}", names.join(" ")));
+        }
+    }
+
+    /// Tells the last that was said in the room, the oldest first.
+    #[wo::fiber]
+    fn history(&mut self, count: &str) {
+        let Some((name, _)) = &self.room else { return };
+        let Ok(count @ 1..=1000) = count.parse::<usize>() else {
+            return self.tell(format!("! /history takes a number of lines, 1 to {LINES_KEPT}"));
+        };
+        match self.said.prefix(name).reverse().limit(count).all() {
+            Ok(said) => {
+                for said in said.iter().rev() {
+                    self.tell(format!("* {}", said.line));
+                }
+                self.tell(format!("* {} lines were said in {name} last", said.len()));
+            }
+            Err(trouble) => self.tell(format!("! {trouble}")),
         }
     }
 

@@ -170,3 +170,98 @@ fn a_stop_delivers_what_was_said() {
         }
     });
 }
+
+#[test]
+fn what_was_said_can_be_read_again() {
+    same_on_each("chat", |server| {
+        let mut client = Client::connect(server.address());
+        for line in 0..5 {
+            client.asks(&format!("line {line}"));
+        }
+        client.say("/history 3");
+        let mut heard: Vec<String> = (0..4).map(|_| client.line()).collect();
+        client.asks("/join den");
+        heard.push(client.asks("/history 10"));
+        heard.extend(["/history", "/history 0", "/history many"].map(|line| client.asks(line)));
+        server.stop();
+        assert_eq!(heard[0], "* lobby guest-1: line 2");
+        assert_eq!(heard[3..5], ["* 3 lines were said in lobby last", "* 0 lines were said in den last"]);
+        assert!(heard[5..].iter().all(|line| line.starts_with("! ")), "{heard:?}");
+        heard
+    });
+}
+
+/// Four clients talk until the process is killed in the middle of it; every line that came back to its speaker is there
+/// when it starts again.
+#[test]
+fn a_kill_loses_no_line_that_was_heard() {
+    const SPEAKERS: usize = 4;
+    const LINES: usize = 60;
+    for io in ["uring", "epoll"] {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let data = scratch.path().join("data");
+        let environment = [("WO_IO", io), ("WO_DATA", data.to_str().expect("it is text"))];
+        let mut before: Vec<String> = Vec::new();
+        for life in 0..2 {
+            let server = Example::start("chat", &environment);
+            let address = server.address();
+            let (told, heard) = std::sync::mpsc::channel();
+            let speakers: Vec<_> = (0..SPEAKERS)
+                .map(|speaker| {
+                    let told = told.clone();
+                    std::thread::spawn(move || speak(address, &format!("life {life}, speaker {speaker}, line"), &told))
+                })
+                .collect();
+            drop(told);
+            let mut acknowledged: Vec<String> = heard.iter().take(LINES).collect();
+            // The others are in the middle of it: SIGKILL.
+            drop(server);
+            for speaker in speakers {
+                speaker.join().expect("a speaker ends when its connection does");
+            }
+            acknowledged.extend(heard.try_iter());
+
+            let server = Example::start("chat", &environment);
+            let mut client = Client::connect(server.address());
+            client.say("/history 1000");
+            let mut history = Vec::new();
+            loop {
+                let line = client.line();
+                if line.ends_with("lines were said in lobby last") {
+                    break;
+                }
+                history.push(line.strip_prefix("* ").expect("an answer").to_owned());
+            }
+            server.stop();
+            assert!(history.starts_with(&before), "what was there before is there no more");
+            for line in &acknowledged {
+                assert!(history.contains(line), "on {io}, {line:?} was heard and is gone; there is {history:#?}");
+            }
+            before = history;
+        }
+        assert!(before.len() >= 2 * LINES);
+    }
+}
+
+/// Says a line after the other, and tells each that came back, until the connection ends.
+fn speak(address: SocketAddr, beginning: &str, told: &std::sync::mpsc::Sender<String>) {
+    let mut stream = BufReader::new(TcpStream::connect(address).expect("connect"));
+    for line in 0.. {
+        let said = format!("{beginning} {line}");
+        if stream.get_mut().write_all(format!("{said}\n").as_bytes()).is_err() {
+            return;
+        }
+        loop {
+            let mut heard = String::new();
+            if stream.read_line(&mut heard).unwrap_or(0) == 0 || !heard.ends_with('\n') {
+                return;
+            }
+            let heard = heard.trim_end();
+            if heard.ends_with(&said) {
+                // Nobody listens any more when enough was heard.
+                let _ = told.send(heard.to_owned());
+                break;
+            }
+        }
+    }
+}

@@ -107,7 +107,7 @@ fn binary(name: &str) -> PathBuf {
 /// The command that starts the example in this environment and no other.
 fn command(name: &str, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(binary(name));
-    for variable in ["WO_IO", "WO_SHARDS", "WO_REDUCTIONS", "WO_SEED"] {
+    for variable in ["WO_DATA", "WO_IO", "WO_SHARDS", "WO_REDUCTIONS", "WO_SEED"] {
         command.env_remove(variable);
     }
     command.envs(environment.iter().copied());

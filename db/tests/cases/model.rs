@@ -218,7 +218,7 @@ fn db27_indexes_say_what_the_rows_say() {
         let accounts = db.table::<Account>().await?;
         let mut dice = Rng::with_seed(5);
         let mut rows = Rows::new();
-        let (lives, ops) = (4, 150);
+        let (lives, ops) = (2, 100);
         for _ in 0..lives {
             for op in 0..ops {
                 let drawn = draw(&mut dice, false);
