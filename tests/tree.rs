@@ -218,7 +218,9 @@ fn banned_calls_stand_nowhere() {
     let mut complaints = Vec::new();
     for source in sources().iter().filter(|source| source.under(LIBRARIES)) {
         let mut ban = |row: &[&str], why: &str| {
-            for line in source.lines_of(row) {
+            // What stands below `os` is the runtime's own.
+            let ours = source.lines_of(&[&["os", ":", ":"], row].concat());
+            for line in source.lines_of(row).into_iter().filter(|line| !ours.contains(line)) {
                 complaints.push(format!("{}:{line} `{}`: {why}", source.path, row.concat()));
             }
         };
