@@ -21,7 +21,7 @@ const RUNTIME_LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// What the sockets' crate may name of the runtime.
-const NET_MAY_NAME: &[&str] = &["error", "plane", "scope", "fiber"];
+const NET_MAY_NAME: &[&str] = &["error", "plane", "scope", "fiber", "shard"];
 
 /// Where the operating system may be named.
 const KERNEL_SIDE: &[&str] = &["runtime/src/plane/backend/"];

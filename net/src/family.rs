@@ -6,7 +6,12 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use wo_runtime::error::IoResult;
 use wo_runtime::plane::SocketAddress;
+
+use crate::listener::{ListenOptions, Listener};
+use crate::serve::one_listener_only;
+use crate::tcp::listen::listen;
 
 /// Internet sockets: TCP and UDP, over IPv4 and IPv6.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +34,12 @@ pub trait Family: sealed::Sealed + fmt::Debug + 'static {
     #[doc(hidden)]
     fn peer_text(peer: &Self::Address) -> String;
 
+    /// Listens to an address that a listener with these options is bound to, beside that.
+    #[doc(hidden)]
+    fn listen_again(address: &Self::Address, options: ListenOptions) -> IoResult<Listener<Self>>
+    where
+        Self: Sized;
+
     /// The names of a stream, a listener and a datagram socket.
     #[doc(hidden)]
     const NAMES: [&'static str; 3];
@@ -44,6 +55,10 @@ impl Family for Inet {
         address.as_ip().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
     }
 
+    fn listen_again(address: &SocketAddr, options: ListenOptions) -> IoResult<Listener<Inet>> {
+        listen(*address, options)
+    }
+
     fn peer_text(peer: &SocketAddr) -> String {
         if peer.port() == 0 { String::new() } else { peer.to_string() }
     }
@@ -56,6 +71,10 @@ impl Family for Unix {
 
     fn address(address: SocketAddress) -> SocketAddress {
         address
+    }
+
+    fn listen_again(_address: &SocketAddress, _options: ListenOptions) -> IoResult<Listener<Unix>> {
+        Err(one_listener_only())
     }
 
     fn peer_text(_peer: &SocketAddress) -> String {

@@ -56,6 +56,7 @@ impl Default for ListenOptions {
 pub struct Listener<F: Family> {
     queue: AcceptQueue,
     local: F::Address,
+    pub(crate) options: ListenOptions,
 }
 
 /// A client's stream, and its address.
@@ -68,7 +69,14 @@ impl<F: Family> Listener<F> {
             kernel.listen(&fd, backlog)?;
             kernel.local_address(&fd)
         })?;
-        Ok(Listener { queue: AcceptQueue::new(fd), local: F::address(local) })
+        let options = ListenOptions { backlog, ..ListenOptions::default() };
+        Ok(Listener { queue: AcceptQueue::new(fd), local: F::address(local), options })
+    }
+
+    /// What makes another listener like this, to the same address, on whatever shard it is called.
+    pub(crate) fn again(&self) -> impl FnOnce() -> IoResult<Listener<F>> + Send + 'static + use<F> {
+        let (local, options) = (self.local.clone(), self.options);
+        move || F::listen_again(&local, options)
     }
 
     /// Parks until a client connects. Answers the stream, and the client's address.

@@ -69,7 +69,7 @@ async fn bind_first(target: Target, options: ListenOptions) -> IoResult<Listener
     listen(*last, options)
 }
 
-fn listen(address: SocketAddr, options: ListenOptions) -> IoResult<Listener<Inet>> {
+pub(crate) fn listen(address: SocketAddr, options: ListenOptions) -> IoResult<Listener<Inet>> {
     let mut before = vec![SocketOption::ReuseAddress(options.reuse_address)];
     if options.reuse_port {
         before.push(SocketOption::ReusePort(true));
@@ -81,5 +81,7 @@ fn listen(address: SocketAddr, options: ListenOptions) -> IoResult<Listener<Inet
     let fd = bound(&address, SocketKind::Stream, &before)?;
     // Once, here: accepted streams inherit it.
     option::set(&fd, SocketOption::NoDelay(options.nodelay))?;
-    Listener::over(fd, options.backlog).map_err(|error| explain::bind(error, &address))
+    let mut listener = Listener::over(fd, options.backlog).map_err(|error| explain::bind(error, &address))?;
+    listener.options = options;
+    Ok(listener)
 }

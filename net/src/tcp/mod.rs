@@ -5,7 +5,7 @@ use crate::listener::Listener;
 use crate::stream::Stream;
 
 mod connect;
-mod listen;
+pub(crate) mod listen;
 
 /// A TCP listener.
 ///

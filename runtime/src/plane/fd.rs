@@ -221,8 +221,9 @@ impl Fd {
         self.0.kept_some.store(true, Ordering::Release);
     }
 
-    /// Whether [`leftover`](Fd::leftover) is worth asking.
-    pub(crate) fn has_leftover(&self) -> bool {
+    /// Whether there may be bytes of an earlier, orphaned read, or such a read: the next read is to ask for them before
+    /// it waits for the kernel.
+    pub fn has_leftover(&self) -> bool {
         self.0.kept_some.load(Ordering::Acquire)
     }
 
