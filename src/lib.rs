@@ -288,6 +288,7 @@ pub mod capability {
     pub use wo_net::LiveNet;
     pub use wo_runtime::fiber::{LiveClock, advance_and_settle, settle};
     pub use wo_runtime::os::fs::LiveFs;
+    pub use wo_runtime::os::process::{LiveProc, LiveProcess};
     pub use wo_runtime::scope::capability::{
         ByteStream, Captured, Clock, Command, Env, ExitStatus, Fs, HasClock, HasFs, HasNet, HasProc, Listener, MemFs,
         Net, NotThere, Proc, Process, Script, SimListener, SimNet, SimProc, SimProcess, SimStream, TestClock,
@@ -295,7 +296,7 @@ pub mod capability {
 }
 
 /// What `main` may do to the world: the live row of [`capability`], unless another is written.
-pub type Env<C = capability::LiveClock, N = capability::LiveNet, F = capability::LiveFs, P = capability::NotThere> =
+pub type Env<C = capability::LiveClock, N = capability::LiveNet, F = capability::LiveFs, P = capability::LiveProc> =
     capability::Env<C, N, F, P>;
 
 /// Work described as a value, to be run later, again, or beside other work.
@@ -359,7 +360,7 @@ pub mod __rt {
             clock: crate::capability::LiveClock,
             net: crate::capability::LiveNet,
             fs: crate::capability::LiveFs,
-            proc: crate::capability::NotThere,
+            proc: crate::capability::LiveProc,
         }
     }
 

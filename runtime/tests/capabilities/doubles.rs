@@ -9,6 +9,7 @@ use std::time::Duration;
 use wo_runtime::error::{IoResult, errno};
 use wo_runtime::fiber::{self, Scope, advance_and_settle};
 use wo_runtime::os::fs::LiveFs;
+use wo_runtime::os::process::LiveProc;
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::scope::capability::{
     ByteStream, Clock, Command, Env, ExitStatus, Fs, HasClock, HasNet, Listener, MemFs, Net, Proc, Process, Script,
@@ -310,4 +311,44 @@ fn files_in_memory_answer_as_files_do() {
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(real, expected, "on {io}");
     }
+}
+
+/// The same calls on scripted programs and on the system's give the same answers.
+#[test]
+fn scripted_programs_answer_as_programs_do() {
+    async fn script(proc: impl Proc) -> Vec<String> {
+        let sh = |line: &str| Command::new("sh").arg("-c").arg(line);
+        let mut log = Vec::new();
+        for line in ["printf x; exit 3", "printf oh >&2; kill -9 $$", "exit 0"] {
+            let captured = proc.capture(&sh(line), b"").await.unwrap();
+            log.push(format!("{:?} {:?} {:?}", captured.status, captured.stdout, captured.stderr));
+        }
+        let missing = proc.spawn(&Command::new("no-such-program-anywhere")).await.map(drop).unwrap_err();
+        log.push(missing.errno().to_string());
+        let mut sleeps = proc.spawn(&sh("sleep 1000")).await.unwrap();
+        assert!(sleeps.id().is_some());
+        let late: Outcome<ExitStatus> = fiber::timeout(Duration::from_millis(5), async || sleeps.wait().await).await;
+        log.push(late.unwrap_err().to_string());
+        sleeps.kill(9).unwrap();
+        log.push(format!("{:?}", sleeps.wait().await.unwrap()));
+        log.push(format!("{:?}", sleeps.wait().await.unwrap()));
+        log.push(format!("{:?} {}", sleeps.id(), sleeps.kill(9).unwrap_err().errno()));
+        log
+    }
+    let expected = run(|| async {
+        script(
+            SimProc::new()
+                .on("sh -c printf x; exit 3", Script::new().stdout("x").exit(3))
+                .on("sh -c printf oh >&2; kill -9 $$", Script::new().stderr("oh").signal(9))
+                .on("sh -c exit 0", Script::new())
+                .on("sh -c sleep 1000", Script::new().until_killed()),
+        )
+        .await
+    });
+    for io in [Selection::Uring, Selection::Epoll] {
+        let real = Builder::new().io(io).run(|| async { script(LiveProc).await }).unwrap();
+        assert_eq!(real, expected, "on {io}");
+    }
+    let nowhere = run(|| async { LiveProc.spawn(&Command::new("true")).await.map(drop).unwrap_err() });
+    assert_eq!(nowhere.errno(), errno::EOPNOTSUPP, "a simulated world has no programs of the system's");
 }

@@ -11,9 +11,11 @@
 mod capture;
 mod child;
 mod command;
+mod live;
 mod orphans;
 mod start;
 
 pub use child::Child;
 pub use command::{Command, Stdio};
+pub use live::{LiveProc, LiveProcess};
 pub use std::process::{ExitStatus, Output};
