@@ -1,4 +1,10 @@
-//! Scopes stand in: no model opens one, so nothing is cancelled by any.
+//! Scopes stand in: no model opens one, so nothing is cancelled but by the end of the program.
+
+use std::cell::Cell;
+
+thread_local! {
+    static STOPPING: Cell<bool> = const { Cell::new(false) };
+}
 
 mod call {
     include!(concat!(env!("OUT_DIR"), "/scope/call.rs"));
@@ -11,14 +17,16 @@ pub mod channel {
 pub use call::Call;
 
 pub fn is_cancelled() -> bool {
-    false
+    STOPPING.with(Cell::get)
 }
 
 pub fn is_only_stopping() -> bool {
-    false
+    is_cancelled()
 }
 
-pub fn set_stopping(_stopping: bool) {}
+pub fn set_stopping(stopping: bool) {
+    STOPPING.with(|cell| cell.set(stopping));
+}
 
 pub fn why() -> &'static str {
     ""

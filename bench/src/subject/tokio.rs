@@ -228,8 +228,6 @@ impl Subject for Tokio {
             Bench::Timers => Some(timers::round::<Tokio>),
             Bench::Memory => Some(memory::round_with_actors::<Tokio>),
             Bench::Actors => Some(actors::round::<Tokio>),
-            Bench::Echo | Bench::Nop | Bench::Walk | Bench::Shards => None,
-            Bench::Memory => Some(memory::round::<Tokio>),
             Bench::Echo | Bench::Nop | Bench::Walk | Bench::Shards | Bench::Scope => None,
         }
     }

@@ -13,6 +13,7 @@ pub trait Run<C: ?Sized>: RunsIn<C> {
     /// # Errors
     ///
     /// As the direct code it stands for.
+    #[inline]
     fn run(&self, world: &C) -> Call<impl Future<Output = Outcome<Self::Value, Self::Error>>> {
         Call::new(self.perform(&Fibers, world))
     }

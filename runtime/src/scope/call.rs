@@ -25,6 +25,7 @@ pin_project! {
 
 impl<F: Future> Call<F> {
     /// Makes a parking call of a future.
+    #[inline]
     pub const fn new(future: F) -> Call<F> {
         Call { future }
     }
@@ -38,6 +39,7 @@ impl<F: Future> Call<F> {
 impl<F: Future> Future for Call<F> {
     type Output = F::Output;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         self.project().future.poll(cx)
     }

@@ -272,18 +272,21 @@ impl Node {
     }
 
     /// A seat at this node.
+    #[inline]
     pub(crate) fn sit(&self) -> Place {
         let seat = self.0.seats.borrow_mut().take();
         Place { node: self.clone(), seat }
     }
 
     /// Runs `future` under this node.
+    #[inline]
     pub(crate) fn run<F: Future>(&self, future: F) -> Within<F> {
         Within { future, sitting: Sitting(self.sit()), told: false }
     }
 }
 
 impl Seats {
+    #[inline]
     fn take(&mut self) -> u32 {
         let taken = Seat::Taken { waker: None, reason: None };
         let seat = self.free;
@@ -302,6 +305,7 @@ impl Seats {
         seat
     }
 
+    #[inline]
     fn leave(&mut self, seat: u32) -> Option<Waker> {
         let free = Seat::Free(self.free);
         self.free = seat;
@@ -334,6 +338,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Why the work here is cancelled; none when it is not.
+    #[inline]
     pub(crate) fn reason(&self) -> Option<Interrupt> {
         let seats = self.node.0.seats.borrow();
         match seats.seats.get(self.seat as usize) {
@@ -370,6 +375,7 @@ impl Place {
     }
 
     /// From now on this waker is woken.
+    #[inline]
     pub(crate) fn waits(&self, with: &Waker) {
         if let Some(Seat::Taken { waker, .. }) = self.node.0.seats.borrow_mut().seats.get_mut(self.seat as usize) {
             match waker {
@@ -380,6 +386,7 @@ impl Place {
     }
 
     /// Polls work that sits here: what it opens lies below. Answers also whether it was told that it is cancelled.
+    #[inline]
     pub(crate) fn poll<T>(&self, poll: impl FnOnce() -> T) -> (T, bool) {
         let here = Here::enter(self);
         let polled = poll();

@@ -8,9 +8,13 @@
 //! What an effect needs of the world it is given when it is run, by reference, as any type it asks for.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use pin_project_lite::pin_project;
 
 use crate::scope::body::Crossed;
 use crate::scope::cause::{Cause, Outcome};
@@ -132,8 +136,8 @@ impl<T: Clone, E> Effect for Succeed<T, E> {
 
 impl<C: ?Sized, T: Clone, E> RunsIn<C> for Succeed<T, E> {
     #[inline]
-    async fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> Outcome<T, E> {
-        Ok(self.value.clone())
+    fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> impl Future<Output = Outcome<T, E>> {
+        ready(Ok(self.value.clone()))
     }
 }
 
@@ -151,8 +155,8 @@ impl<T, E: Clone> Effect for Failed<T, E> {
 
 impl<C: ?Sized, T, E: Clone> RunsIn<C> for Failed<T, E> {
     #[inline]
-    async fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> Outcome<T, E> {
-        Err(Cause::fail(self.error.clone()))
+    fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> impl Future<Output = Outcome<T, E>> {
+        ready(Err(Cause::fail(self.error.clone())))
     }
 }
 
@@ -169,8 +173,8 @@ impl<T, E, F: AsyncFn() -> Result<T, E>> Effect for Lifted<F> {
 
 impl<C: ?Sized, T, E, F: AsyncFn() -> Result<T, E>> RunsIn<C> for Lifted<F> {
     #[inline]
-    async fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> Outcome<T, E> {
-        (self.body)().await.map_err(Cause::fail)
+    fn perform<X: Executor>(&self, _executor: &X, _world: &C) -> impl Future<Output = Outcome<T, E>> {
+        Lifting { body: (self.body)() }
     }
 }
 
@@ -195,8 +199,8 @@ impl<C: ?Sized, T, E, F: AsyncFn(&C) -> Result<T, E>> Effect for LiftedIn<C, F> 
 
 impl<C: ?Sized, T, E, F: AsyncFn(&C) -> Result<T, E>> RunsIn<C> for LiftedIn<C, F> {
     #[inline]
-    async fn perform<X: Executor>(&self, _executor: &X, world: &C) -> Outcome<T, E> {
-        (self.body)(world).await.map_err(Cause::fail)
+    fn perform<X: Executor>(&self, _executor: &X, world: &C) -> impl Future<Output = Outcome<T, E>> {
+        Lifting { body: (self.body)(world) }
     }
 }
 
@@ -260,10 +264,52 @@ impl<Eff: Effect, F: Function<Eff::Value>> Effect for Map<Eff, F> {
 
 impl<C: ?Sized, Eff: RunsIn<C>, F: Function<Eff::Value>> RunsIn<C> for Map<Eff, F> {
     #[inline]
-    async fn perform<X: Executor>(&self, executor: &X, world: &C) -> Outcome<F::Output, Eff::Error> {
-        match self.effect.perform(executor, world).await {
-            Ok(value) => Ok(self.then.of(value)),
-            Err(cause) => Err(cause),
+    fn perform<X: Executor>(&self, executor: &X, world: &C) -> impl Future<Output = Outcome<F::Output, Eff::Error>> {
+        Mapping { value: self.effect.perform(executor, world), then: &self.then }
+    }
+}
+
+pin_project! {
+    /// A body on its way to an outcome. Written out rather than `async`, like the next, so that a chain of them is one
+    /// function to the compiler.
+    struct Lifting<F> {
+        #[pin]
+        body: F,
+    }
+}
+
+impl<T, E, F: Future<Output = Result<T, E>>> Future for Lifting<F> {
+    type Output = Outcome<T, E>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T, E>> {
+        match self.project().body.poll(cx) {
+            Poll::Ready(Ok(value)) => Poll::Ready(Ok(value)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Cause::fail(error))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+pin_project! {
+    /// An outcome on its way through a function.
+    struct Mapping<'a, V, F> {
+        #[pin]
+        value: V,
+        then: &'a F,
+    }
+}
+
+impl<T, E, V: Future<Output = Outcome<T, E>>, F: Function<T>> Future for Mapping<'_, V, F> {
+    type Output = Outcome<F::Output, E>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<F::Output, E>> {
+        let this = self.project();
+        match this.value.poll(cx) {
+            Poll::Ready(Ok(value)) => Poll::Ready(Ok(this.then.of(value))),
+            Poll::Ready(Err(cause)) => Poll::Ready(Err(cause)),
+            Poll::Pending => Poll::Pending,
         }
     }
 }

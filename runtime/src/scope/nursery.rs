@@ -187,12 +187,14 @@ impl<X, E> State<X, E> {
     }
 
     /// A member came.
+    #[inline]
     pub(crate) fn joined(&self, daemon: bool) {
         let count = if daemon { &self.daemons } else { &self.members };
         count.set(count.get() + 1);
     }
 
     /// A member left.
+    #[inline]
     pub(crate) fn left(&self, daemon: bool) {
         let count = if daemon { &self.daemons } else { &self.members };
         count.set(count.get() - 1);
@@ -379,8 +381,13 @@ struct Opened<X, E> {
 
 impl<X, E> Opened<X, E> {
     fn body_left(&self) {
-        if self.state.body.replace(false) {
-            self.state.left(false);
+        let state = &self.state;
+        if state.body.replace(false) {
+            // Who would be woken by the last to leave is the one that asks here.
+            state.members.set(state.members.get() - 1);
+            if state.members.get() == 0 && state.daemons.get() > 0 {
+                state.node.cancel(Interrupt::Daemon);
+            }
         }
     }
 }
