@@ -9,6 +9,7 @@ use std::sync::Arc;
 use wo_runtime::fiber::Call;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::copy::Backup;
 use crate::log::error::{OpenError, Undecodable};
 use crate::log::{Entry, Log, LogOptions, LogStats, Recovery, Replay, Snapshot};
 use crate::owner::{self, Owner, Place};
@@ -210,11 +211,21 @@ impl Db {
     pub fn snapshot(&self) -> Call<impl Future<Output = Result<Snapshot>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| match owner.log() {
             Some(log) => owner.snapshot(log, move |made| owner::answer(sender, made)),
-            None => {
-                let error = Error::new(ErrorKind::NotDurable, "a database in memory has nothing to write to")
-                    .remedy("open it in a directory: `open(dir)`, or `open_env()` with WO_DATA set");
-                owner::answer(sender, Err(error));
-            }
+            None => owner::answer(sender, Err(not_durable())),
+        }))
+    }
+
+    /// Copies the database to a new directory, while it goes on. The copy holds every transaction that was acknowledged
+    /// before this was called, and maybe later ones, each whole; opening it is opening any database.
+    ///
+    /// # Errors
+    ///
+    /// `NotDurable` in memory; `NoSpace`, `CopyBusy`, `Io`: what has the copy's name is whole, so there is none then.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Call<impl Future<Output = Result<Backup>>> {
+        let to = to.as_ref().to_owned();
+        Call::new(owner::ask(self.owner, |owner, sender| match owner.log() {
+            Some(log) => owner.backup(log, to, move |made| owner::answer(sender, made)),
+            None => owner::answer(sender, Err(not_durable())),
         }))
     }
 
@@ -236,6 +247,11 @@ impl Db {
     pub fn close(self) -> Call<impl Future<Output = Result<()>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| owner.close(move |ended| owner::answer(sender, ended))))
     }
+}
+
+fn not_durable() -> Error {
+    Error::new(ErrorKind::NotDurable, "a database in memory has nothing to write to")
+        .remedy("open it in a directory: `open(dir)`, or `open_env()` with WO_DATA set")
 }
 
 /// Figures of a database; see [`Db::stats`].

@@ -26,6 +26,7 @@ mod watch;
 
 pub use db::{Builder, Db, Stats, TableStats};
 pub use error::{Error, ErrorKind, Result};
+pub use log::copy::Backup;
 pub use log::{LogStats, Recovery, Snapshot, TornTail};
 pub use query::{Cursor, Query};
 pub use record::{Automatic, Key, Prefixed, Record, Successive};
@@ -51,7 +52,7 @@ pub mod stored {
 #[doc(hidden)]
 pub mod __rt {
     pub use crate::error::{Error, Result};
-    pub use crate::record::{Automatic, ColumnOf, Record, Upgrade};
+    pub use crate::record::{Automatic, ColumnOf, Record, Upgrade, upgrade};
     pub use crate::schema::catalogue::Role;
     pub use crate::schema::evolve::{OldRow, Parts};
     pub use crate::schema::field::Field;

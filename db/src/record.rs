@@ -75,6 +75,12 @@ pub trait Record: Send + Sync + Sized + 'static {
 #[doc(hidden)]
 pub type Upgrade<R> = fn(&OldRow<'_>) -> Result<R>;
 
+/// An upgrade and the version it is from. For the macros: a function of another type is refused where it is named.
+#[doc(hidden)]
+pub fn upgrade<R>(from: u32, with: Upgrade<R>) -> (u32, Upgrade<R>) {
+    (from, with)
+}
+
 /// A field of a record, as its derive describes it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]

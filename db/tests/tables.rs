@@ -7,6 +7,7 @@ mod cases {
     pub mod rig;
 
     mod bank;
+    mod copies;
     mod crashes;
     mod evolution;
     mod feeds;

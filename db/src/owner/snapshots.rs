@@ -5,11 +5,13 @@
 //! not what changes, so replaying the log over the pages comes to the same.
 
 use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use wo_runtime::fiber;
 
 use crate::error::{Error, Result};
+use crate::log::copy::Backup;
 use crate::log::{Log, Snapshot};
 use crate::owner::{Owner, contained};
 use crate::schema::wire::Output;
@@ -44,6 +46,17 @@ impl Owner {
             *owner.snapshots.trouble.borrow_mut() = made.as_ref().err().cloned();
             owner.attention.notify_one();
             contained(|| tell(made));
+        }));
+    }
+
+    /// Copies the log to a new directory in a fiber of its own, and tells what came of it.
+    pub(crate) fn backup(self: &Rc<Owner>, log: Rc<Log>, to: PathBuf, tell: impl FnOnce(Result<Backup>) + 'static) {
+        let owner = Rc::clone(self);
+        drop(fiber::spawn_named("database backup", || async move {
+            let made = fiber::protect(|| async { log.backup(&to, &mut |_, _| {}).await }).await;
+            drop(log);
+            owner.attention.notify_one();
+            contained(|| tell(made.map_err(Error::from)));
         }));
     }
 

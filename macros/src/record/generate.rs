@@ -55,7 +55,7 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
     let constants = indexes.iter().enumerate().map(|(at, marks)| constant(&rt, record, marks, at));
     let upgrades = args.upgrades.iter().map(|(from, function)| {
         let place = generated_at(function.span());
-        quote_spanned! {place=> (#from, #function as #rt::Upgrade<#record>) }
+        quote_spanned! {place=> #rt::upgrade::<#record>(#from, #function) }
     });
     let automatic = keys.iter().find(|marks| marks.automatic).map(|marks| {
         let (name, ty, place) = (&marks.field.ident, &marks.field.ty, generated_at(marks.field.ty.span()));

@@ -1,0 +1,56 @@
+//! Backups and snapshots of tables that are being changed.
+
+use wo::db::{Db, Error, ErrorKind};
+use wo_runtime::fiber;
+
+use super::rig::{Account, account, everywhere};
+
+#[test]
+fn a_backup_under_load_is_the_outcome_of_some_of_the_first_transactions() {
+    everywhere(|dir| async move {
+        let copy = dir.with_extension("copy");
+        let db = Db::builder().table::<Account>().segment_bytes(16 << 10).open(&dir).await?;
+        let accounts = db.table::<Account>().await?;
+        for id in 0..20 {
+            accounts.insert(account(id)).await?;
+        }
+        let writer = fiber::spawn(move || async move {
+            for id in 20..80 {
+                // Two rows at once: a copy has both or neither.
+                db.transaction(move |tx| {
+                    let accounts = tx.table::<Account>()?;
+                    accounts.insert(account(id))?;
+                    accounts.insert(account(1000 + id))?;
+                    Ok(())
+                })
+                .await?;
+                if id == 50 {
+                    // One copy is made at a time.
+                    let made = db.snapshot().await.map(drop).map_err(|error| error.kind());
+                    assert!(matches!(made, Ok(()) | Err(ErrorKind::CopyBusy)), "{made:?}");
+                }
+            }
+            Ok::<_, Error>(())
+        });
+        let made = db.backup(&copy).await?;
+        assert_eq!(made.dir, copy);
+        assert!(db.backup(&copy).await.is_err(), "there is a copy already");
+        writer.join().await.expect("it does not panic")?;
+        db.snapshot().await?;
+        db.close().await?;
+
+        let db = Db::builder().table::<Account>().open(&copy).await?;
+        let accounts = db.table::<Account>().await?;
+        let first = accounts.range(..1000).count().await? as u64;
+        assert!((20..=80).contains(&first), "{first}");
+        let ids: Vec<u64> = accounts.range(..).all().await?.iter().map(|row| row.id).collect();
+        assert!(ids.iter().copied().eq((0..first).chain(1020..1000 + first)), "{ids:?}");
+        db.close().await?;
+        let _ = std::fs::remove_dir_all(&copy);
+
+        let db = Db::builder().table::<Account>().open(&dir).await?;
+        assert_eq!(db.table::<Account>().await?.range(..).count().await?, 20 + 2 * 60);
+        assert!(db.recovery().await?.is_some_and(|recovery| recovery.snapshot.is_some()));
+        Ok(())
+    });
+}
