@@ -104,15 +104,20 @@ impl Owner {
     }
 
     async fn end(self: Rc<Owner>) {
-        let ended = match self.take_log().map(Rc::try_unwrap) {
-            Some(Ok(log)) => log.close().await.map_err(Error::from),
-            // A snapshot is being made of it: it is closed when that is done.
-            Some(Err(shared)) => {
-                drop(shared);
-                Ok(())
+        let mut ended = Ok(());
+        let mut left = self.take_log();
+        while let Some(log) = left.take() {
+            match Rc::try_unwrap(log) {
+                Ok(log) => ended = log.close().await.map_err(Error::from),
+                // A copy is being made of it, and says when it is done.
+                Err(shared) => {
+                    left = Some(shared);
+                    if self.attention.notified().await.is_err() {
+                        return;
+                    }
+                }
             }
-            None => Ok(()),
-        };
+        }
         for closed in self.closed.take() {
             contained(|| closed(ended.clone()));
         }

@@ -54,3 +54,22 @@ fn a_backup_under_load_is_the_outcome_of_some_of_the_first_transactions() {
         Ok(())
     });
 }
+
+#[test]
+fn closing_waits_for_a_copy_that_is_being_made() {
+    everywhere(|dir| async move {
+        for _ in 0..3 {
+            let db = Db::builder().table::<Account>().segment_bytes(16 << 10).open(&dir).await?;
+            let accounts = db.table::<Account>().await?;
+            for id in 0..20 {
+                accounts.upsert(account(id)).await?;
+            }
+            let copying = fiber::spawn(move || db.snapshot());
+            fiber::yield_now().await.map_err(|error| Error::abort(error.clone()))?;
+            db.close().await?;
+            // The directory is free: the next round opens it.
+            copying.join().await.expect("it does not panic")?;
+        }
+        Ok(())
+    });
+}
