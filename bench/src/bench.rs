@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::db::{self, Place};
 use crate::echo::EchoLane;
 use crate::failure::Failure;
 use crate::rounds::{Lane, Outcome, Plan, alternate};
@@ -36,6 +37,8 @@ pub enum Bench {
     Actors,
     /// What structure costs beside the same work without it.
     Scope,
+    /// A durable store.
+    Db,
 }
 
 impl fmt::Display for Bench {
@@ -51,6 +54,7 @@ impl fmt::Display for Bench {
             Bench::Shards => "shards",
             Bench::Actors => "actors",
             Bench::Scope => "scope",
+            Bench::Db => "db",
         })
     }
 }
@@ -78,13 +82,14 @@ impl Bench {
             Bench::Shards => shards::CASES,
             Bench::Actors => actors::CASES,
             Bench::Scope => scope::CASES,
+            Bench::Db => db::CASES,
         }
     }
 
     /// Rounds per subject when no number is given.
     pub fn rounds(self) -> usize {
         match self {
-            Bench::Timers | Bench::Memory | Bench::Actors => 7,
+            Bench::Timers | Bench::Memory | Bench::Actors | Bench::Db => 7,
             _ => 15,
         }
     }
@@ -94,6 +99,7 @@ impl Bench {
         match self {
             Bench::Echo | Bench::Walk => Duration::from_millis(250),
             Bench::Shards => Duration::from_millis(600),
+            Bench::Db => Duration::from_millis(500),
             _ => Duration::from_millis(100),
         }
     }
@@ -104,6 +110,7 @@ impl Bench {
             Bench::Echo => case.parse::<echo::Case>().map(drop),
             Bench::Memory => memory::check(case),
             Bench::Walk => walk::check(case),
+            Bench::Db => db::check(case),
             Bench::Shards => case.parse::<shards::Case>().map(drop),
             Bench::Actors => actors::check(case),
             Bench::Scope => scope::check(case),
@@ -116,6 +123,7 @@ impl Bench {
         match self {
             Bench::Echo => subject.echo().is_some(),
             Bench::Shards => subject.shards().is_some(),
+            Bench::Db if db::is_its_own(case) => subject.name() == "wo",
             Bench::Memory if memory::needs_timers(case) => subject.round(Bench::Timers).is_some(),
             Bench::Memory if memory::needs_actors(case) => subject.round(Bench::Actors).is_some(),
             // Who can park a task can also start one.
@@ -142,6 +150,8 @@ impl Bench {
         cores: Cores,
     ) -> Result<Vec<Outcome>, Failure> {
         let tree = if self == Bench::Walk { Some(Tree::grow(case)?) } else { None };
+        let place = if self == Bench::Db { Some(Place::make()?) } else { None };
+        let variable = tree.as_ref().map(Tree::variable).or_else(|| place.as_ref().map(Place::variable));
         let starters = subjects
             .iter()
             .filter(|subject| self.is_offered(**subject, case))
@@ -151,7 +161,7 @@ impl Bench {
                     subject: subject.name(),
                     case: case.to_owned(),
                     core: cores.subject,
-                    variable: tree.as_ref().map(Tree::variable),
+                    variable: variable.clone(),
                 };
                 let start: Box<dyn FnOnce() -> Result<Box<dyn Lane>, Failure>> = Box::new(move || post.lane(cores));
                 (subject.name(), start)

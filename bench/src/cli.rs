@@ -33,6 +33,11 @@ How to read the figures:
   shards  connections x bytes x microseconds of work per request, at one shard and at one per core, measured in turn.
           one, all and speedup are taken while the load sleeps: the requests lie in the server's sockets before it may
           begin. loop_one, loop_all and loop_speedup are a closed loop's, whose load takes its share (load_cpu).
+  db      durable commits per second of 1 and of 64 callers, in remote-1 and remote-64 from another shard; what a caller
+          waits alone, and while a snapshot is made; rows per second of commits of 1,000 rows, with what a row takes on
+          the disk (of wo: in a snapshot); nanoseconds to get one of a million rows, and per row of a scan; microseconds
+          to open a million rows. log is a file and a map, the floor of insert and recover. Other stores are in builds
+          with `--features stores`.
 
   scope   what structure costs beside the same work without it: a scope with one child beside a bare spawn and join
           (child), a look for a cancel (checkpoint), an effect with three maps beside the direct code (maps).
@@ -72,6 +77,8 @@ pub enum Command {
     Actors(Options),
     /// A scope, a checkpoint and an effect beside the same work without them
     Scope(Options),
+    /// Durable rows: commits, bulk, reads and recovery
+    Db(Options),
     /// List the subjects of this build and what they take part in
     Subjects,
     /// One subject in a process of its own; started by the other subcommands

@@ -1,6 +1,6 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors|scope` measures every subject of the build in
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors|scope|db` measures every subject of the build in
 //! alternating rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds
 //! one file per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and `actors/mod.rs`
 //! the seam between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs`
@@ -11,6 +11,7 @@ mod alloc;
 mod bench;
 mod cli;
 mod crowd;
+mod db;
 mod echo;
 mod executor;
 mod failure;
@@ -70,6 +71,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Shards(options) => (Bench::Shards, options),
         Command::Actors(options) => (Bench::Actors, options),
         Command::Scope(options) => (Bench::Scope, options),
+        Command::Db(options) => (Bench::Db, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {
             let subject = subject::named(&worker.subject)?;

@@ -9,6 +9,7 @@ mod log {
     mod crash;
     mod damage;
     mod faults;
+    mod fuzz;
     mod life;
     mod locks;
     mod room;

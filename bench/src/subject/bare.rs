@@ -126,9 +126,14 @@ impl Subject for Bare {
             Bench::Spawn => Some(spawn::round::<Bare>),
             Bench::Switch => Some(switch::round::<Bare>),
             Bench::Memory => Some(memory::round_without_timers::<Bare>),
-            Bench::Echo | Bench::Nop | Bench::Timers | Bench::Walk | Bench::Shards | Bench::Actors | Bench::Scope => {
-                None
-            }
+            Bench::Echo
+            | Bench::Nop
+            | Bench::Timers
+            | Bench::Walk
+            | Bench::Shards
+            | Bench::Actors
+            | Bench::Scope
+            | Bench::Db => None,
         }
     }
 }

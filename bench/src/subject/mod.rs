@@ -14,10 +14,19 @@ use crate::stats::Sample;
 
 mod bare;
 mod epoll;
+mod log;
 mod plain;
 mod uring;
 pub mod wo;
+mod wo_db;
 mod wo_loop;
+
+#[cfg(feature = "stores")]
+mod fjall;
+#[cfg(feature = "stores")]
+mod redb;
+#[cfg(feature = "stores")]
+mod sqlite;
 
 #[cfg(feature = "peers")]
 pub mod actix;
@@ -86,6 +95,13 @@ pub fn all() -> Vec<&'static dyn Subject> {
         &ractor::Ractor,
         #[cfg(feature = "peers")]
         &actix::Actix,
+        #[cfg(feature = "stores")]
+        &sqlite::Sqlite,
+        #[cfg(feature = "stores")]
+        &redb::Redb,
+        #[cfg(feature = "stores")]
+        &fjall::Fjall,
+        &log::Log,
         &uring::Uring,
         &epoll::Epoll,
         &bare::Bare,

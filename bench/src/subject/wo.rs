@@ -253,6 +253,7 @@ impl Subject for Wo {
             Bench::Walk => Some(walk::round::<Wo>),
             Bench::Actors => Some(actors::round::<Wo>),
             Bench::Scope => Some(scope::round::<Wo>),
+            Bench::Db => Some(super::wo_db::round),
             Bench::Echo | Bench::Shards => None,
         }
     }

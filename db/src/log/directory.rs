@@ -65,8 +65,10 @@ pub(crate) async fn make(dir: &Path) -> Result<(), OpenError> {
 /// The directory a path lies in.
 pub(crate) fn above(path: &Path) -> PathBuf {
     match path.parent() {
-        Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
+        Some(above) if above.as_os_str().is_empty() && path != Path::new(".") => PathBuf::from("."),
+        Some(above) if above.as_os_str().is_empty() => path.to_owned(),
         Some(above) => above.to_owned(),
-        None => PathBuf::from("/"),
+        // The root, or `.`.
+        None => path.to_owned(),
     }
 }

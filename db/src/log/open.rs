@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use wo_runtime::error::errno;
 use wo_runtime::fiber::{self, Notify};
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
-use crate::log::directory::Directory;
+use crate::log::directory::{self, Directory};
 use crate::log::error::OpenError;
 use crate::log::frame::DatabaseId;
 use crate::log::replay::Replayed;
@@ -85,6 +86,7 @@ pub(crate) async fn open(
     let mut recovery = report(&survey, &end, &replayed, generation);
 
     cut_tail(&survey, &end).await?;
+    settle_names(dir, &directory, survey.id.is_none()).await?;
     let segments = take_over(&survey, &end, options).await?;
     let shared = Rc::new(Shared {
         dir: dir.to_owned(),
@@ -145,14 +147,13 @@ async fn draw_id(dir: &Path) -> DatabaseId {
     DatabaseId(id)
 }
 
-/// Makes zeros of what a torn write left, gives a file that was cut its length back, and syncs.
+/// Makes zeros of what a torn write left, gives a file that was cut its length back, and syncs. There is always something
+/// to sync perhaps: a process that was killed leaves its last frame in the system's cache, whole and not on the disk, and
+/// a later sync of other bytes would not take it along.
 async fn cut_tail(survey: &Survey, end: &End) -> Result<(), OpenError> {
     let Some(active) = end.active() else { return Ok(()) };
     let path = names::segment(&survey.dir, active.slot);
     let len = survey.segments.iter().find(|segment| segment.slot == active.slot).map_or(0, |segment| segment.len);
-    if end.torn_bytes == 0 && len >= active.bytes {
-        return Ok(());
-    }
     let fails = |error| OpenError::io(&path, error);
     let file = OpenOptions::new().write(true).open(&path).await.map_err(fails)?;
     let until = if len < active.bytes { active.bytes } else { active.end + end.torn_bytes };
@@ -166,6 +167,24 @@ async fn cut_tail(survey: &Survey, end: &End) -> Result<(), OpenError> {
         at += zeros.len() as u64;
     }
     file.sync_all().await.map_err(fails)
+}
+
+/// Waits until the names in the directory are on the disk, and for a new database its own and those above it: whoever
+/// made them may have been killed before.
+async fn settle_names(dir: &Path, directory: &Directory, is_new: bool) -> Result<(), OpenError> {
+    directory.sync().await.map_err(|error| OpenError::io(dir, error))?;
+    let mut here = dir.to_owned();
+    while is_new && here != directory::above(&here) {
+        here = directory::above(&here);
+        match fs::sync_dir(&here).await {
+            // What this user may not read, this user did not make.
+            Err(error) if !matches!(error.errno(), errno::EACCES | errno::EPERM | errno::EROFS | errno::EINVAL) => {
+                return Err(OpenError::io(&here, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Opens the segment the log goes on in, and sorts the other files into what is needed, ready, and to be removed.

@@ -277,3 +277,44 @@ fn r57_random_faults_of_the_disk_never_make_an_acknowledgement_a_lie() {
         }
     }
 }
+
+#[test]
+fn db22_what_a_killed_process_left_in_the_cache_is_made_durable_before_it_is_built_upon() {
+    // The program ends, by itself or by kill -9, at some moment of its first life; the system's cache stays. The second
+    // life commits, and then the power goes with everything that was not synced.
+    let whole = SimHost::new(9);
+    let first = || async {
+        let (log, ..) = open(Path::new(DIR)).await?;
+        for key in 0..12 {
+            commit(&log, key, &[key as u8; 900]).await?;
+        }
+        Ok(())
+    };
+    run(&whole, first);
+    let disks = Arc::new(Mutex::new(Vec::new()));
+    let host = SimHost::new(9);
+    let seen = Arc::clone(&disks);
+    host.before_disk_changes(move |disk: Disk| seen.lock().expect("no panic").push(disk));
+    run(&host, first);
+    let disks = std::mem::take(&mut *disks.lock().expect("no panic"));
+    assert!(disks.len() > 20);
+    for (moment, disk) in disks.into_iter().enumerate() {
+        let host = SimHost::new(10);
+        // As the cache has it, which is not as the disk has it.
+        host.power_on(disk).expect("it is off");
+        let before = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::clone(&before);
+        run(&host, move || async move {
+            let (log, _, model) = open(Path::new(DIR)).await?;
+            commit(&log, 100, b"the second life").await?;
+            found.lock().expect("no panic").extend(model.rows.into_keys());
+            Ok(())
+        });
+        let after = recovered(&SimHost::new(1), host.disk().after_power_cut(Survival::Nothing))
+            .unwrap_or_else(|error| panic!("moment {moment}: {error}"));
+        let mut expected = before.lock().expect("no panic").clone();
+        expected.push(100);
+        let found: Vec<u64> = after.rows.into_keys().collect();
+        assert_eq!(found, expected, "moment {moment}: what was seen is gone");
+    }
+}
