@@ -135,7 +135,8 @@ impl Bench {
     /// Whether a worker is to stay on one processor in `case`.
     pub fn is_on_one_core(self, case: &str) -> bool {
         match self {
-            Bench::Walk => false,
+            // The kernel syncs a file on a thread of its own.
+            Bench::Walk | Bench::Db => false,
             Bench::Actors => actors::is_on_one_thread(case),
             _ => true,
         }

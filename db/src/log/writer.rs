@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
-use wo_runtime::fiber;
+use wo_runtime::fiber::{self, Unhurried};
 use wo_runtime::os::fs::File;
 use wo_runtime::plane::buf::Slice;
 
@@ -95,7 +95,9 @@ async fn write(shared: &Rc<Shared>, batch: &mut Batch) -> Result<(), Failure> {
     }
     let (file, begin, at, checksum) = seal_for_place(shared, batch);
     let end = batch.buf.len();
+    let unhurried = Unhurried::begin();
     let durable = write_and_sync(&file, batch, begin, at).await;
+    drop(unhurried);
     match durable {
         Ok(()) => {
             let mut segments = shared.segments.borrow_mut();

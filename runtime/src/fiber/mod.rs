@@ -39,6 +39,7 @@ pub use scoped::{
 };
 pub use settle::{advance_and_settle, settle};
 pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
+pub use spin::Unhurried;
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;
 pub use together::{join, join_all, race, race_all};

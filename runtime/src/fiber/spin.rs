@@ -4,6 +4,9 @@
 //! away. The look adapts: while waits end within it, or barely after it, it stays long; when they do not, it halves
 //! away to nothing, and an idle shard sleeps at once and stays asleep.
 
+use core::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// The longest look.
@@ -15,6 +18,54 @@ const FLOOR: Duration = Duration::from_micros(1);
 const PAUSE: Duration = Duration::from_micros(150);
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 16;
+
+thread_local! {
+    /// How many of this shard's waits are known to be long.
+    static UNHURRIED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Says that what this shard waits for takes long, as a disk's sync does: as long as it lives the shard sleeps at once
+/// when nothing is ready, and leaves the processor to the thread of the kernel that does the work.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Unhurried;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let file = wo_runtime::os::fs::File::open("/dev/null").await?;
+///     let _unhurried = Unhurried::begin();
+///     file.metadata().await
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "it lasts as long as it lives"]
+pub struct Unhurried {
+    /// It is this shard's.
+    shard: PhantomData<*const ()>,
+}
+
+impl Unhurried {
+    /// Begins a long wait.
+    pub fn begin() -> Unhurried {
+        UNHURRIED.set(UNHURRIED.get() + 1);
+        Unhurried { shard: PhantomData }
+    }
+}
+
+impl Drop for Unhurried {
+    fn drop(&mut self) {
+        // At the end of a thread nobody waits any more.
+        let _ = UNHURRIED.try_with(|waits| waits.set(waits.get() - 1));
+    }
+}
+
+impl fmt::Debug for Unhurried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unhurried").field("waits", &UNHURRIED.get()).field("shard", &self.shard).finish()
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Spin {
@@ -29,7 +80,7 @@ impl Spin {
 
     /// Looks for a while; true as soon as there is something.
     pub(crate) fn look(&mut self, mut found: impl FnMut() -> bool) -> bool {
-        if !self.enabled || self.look.is_zero() {
+        if !self.enabled || self.look.is_zero() || UNHURRIED.get() > 0 {
             return found();
         }
         let start = Instant::now();
@@ -49,7 +100,7 @@ impl Spin {
 
     /// A sleep begins; none when its length does not matter.
     pub(crate) fn sleep_begins(&self) -> Option<Instant> {
-        self.enabled.then(Instant::now)
+        (self.enabled && UNHURRIED.get() == 0).then(Instant::now)
     }
 
     /// A sleep of this length followed a look in vain.
@@ -68,6 +119,23 @@ impl Spin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_looks_around_during_a_long_wait() {
+        let mut spin = Spin::new(true);
+        let unhurried = (Unhurried::begin(), Unhurried::begin());
+        let mut looks = 0;
+        let mut look = || {
+            looks += 1;
+            false
+        };
+        assert!(!spin.look(&mut look) && spin.sleep_begins().is_none());
+        drop(unhurried.0);
+        assert!(!spin.look(&mut look));
+        drop(unhurried.1);
+        assert_eq!(looks, 2, "once each time");
+        assert!(spin.sleep_begins().is_some());
+    }
 
     #[test]
     fn long_sleeps_end_the_looking_and_short_ones_bring_it_back() {
