@@ -2,11 +2,11 @@
 //!
 //! A row is a number, about twenty bytes of name, and another number. `insert-1` has one caller who waits for each row
 //! to be on the disk; `insert-64` has sixty-four, whose rows may share a sync: in `wo` sixty-four fibers, in the others
-//! one writer who has sixty-four rows at hand and commits them at once, which is the best they could do behind a batching
-//! writer. `remote-1` and `remote-64` are the same from another shard, and `wo`'s alone; so is `snapshot`, what a caller
-//! waits while nothing else is written, and while a snapshot of a million rows is. `bulk` commits 1,000 rows at a
-//! time. `get` and `scan` ask a store of a million rows; `recover` opens it. `log` is no store but a file: write,
-//! fdatasync, in front of a `BTreeMap`; the floor.
+//! one writer who has sixty-four rows at hand and commits them at once, which is the best they could do behind a
+//! batching writer. `remote-1` and `remote-64` are the same from another shard, and `wo`'s alone; so is `snapshot`,
+//! what a caller waits while nothing else is written, and while a snapshot of a million rows is. `bulk` commits 1,000
+//! rows at a time. `get` and `scan` ask a store of a million rows; `recover` opens it. `log` is no store but a file:
+//! write, fdatasync, in front of a `BTreeMap`; the floor.
 //!
 //! Every answer is checked. All subjects of a case share a disk and take turns.
 

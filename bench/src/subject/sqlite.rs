@@ -25,8 +25,8 @@ fn refused(error: rusqlite::Error) -> Failure {
 impl Store for Open {
     fn open(dir: &Path) -> Result<Open, Failure> {
         let connection = Connection::open(dir.join("store.sqlite")).map_err(refused)?;
-        let setup = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                     CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, name TEXT NOT NULL, value INTEGER NOT NULL)";
+        let setup = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS rows \
+                     (id INTEGER PRIMARY KEY, name TEXT NOT NULL, value INTEGER NOT NULL)";
         connection.execute_batch(setup).map_err(refused)?;
         Ok(Open(connection))
     }

@@ -147,9 +147,9 @@ async fn draw_id(dir: &Path) -> DatabaseId {
     DatabaseId(id)
 }
 
-/// Makes zeros of what a torn write left, gives a file that was cut its length back, and syncs. There is always something
-/// to sync perhaps: a process that was killed leaves its last frame in the system's cache, whole and not on the disk, and
-/// a later sync of other bytes would not take it along.
+/// Makes zeros of what a torn write left, gives a file that was cut its length back, and syncs. There is always
+/// something to sync perhaps: a process that was killed leaves its last frame in the system's cache, whole and not on
+/// the disk, and a later sync of other bytes would not take it along.
 async fn cut_tail(survey: &Survey, end: &End) -> Result<(), OpenError> {
     let Some(active) = end.active() else { return Ok(()) };
     let path = names::segment(&survey.dir, active.slot);
