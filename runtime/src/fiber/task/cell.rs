@@ -34,7 +34,7 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::fiber::home::{Home, Mail};
@@ -511,8 +511,8 @@ fn release_elsewhere(cell: NonNull<Header>) {
         let header = unsafe { cell.as_ref() };
         let count = header.elsewhere.load(Ordering::Relaxed);
         if count & OUT != 0 {
-            if header.elsewhere.fetch_sub(1, Ordering::Release) & COUNT == 1 {
-                fence(Ordering::Acquire);
+            // Acquires as well, in one step: the thread sanitizer does not know of fences.
+            if header.elsewhere.fetch_sub(1, Ordering::AcqRel) & COUNT == 1 {
                 let layout = header.vtable.layout;
                 // SAFETY: it was the last reference, and all are counted here.
                 unsafe { memory::free(cell.cast(), layout) };
