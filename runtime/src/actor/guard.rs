@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
@@ -62,13 +63,14 @@ pin_project! {
         #[pin]
         future: F,
         life: &'a Life<M>,
-        asked: Option<&'a dyn Asked>,
-        failed: Option<String>,
+        asked: &'a Option<Arc<dyn Asked>>,
+        // In a box, as it is seldom there and a guard waits with every handler.
+        failed: Option<Box<String>>,
     }
 }
 
 impl<'a, F: Future<Output = ()>, M: Send + 'static> Guard<'a, F, M> {
-    pub(crate) fn new(life: &'a Life<M>, future: F, asked: Option<&'a dyn Asked>) -> Guard<'a, F, M> {
+    pub(crate) fn new(life: &'a Life<M>, future: F, asked: &'a Option<Arc<dyn Asked>>) -> Guard<'a, F, M> {
         Guard { future, life, asked, failed: None }
     }
 }
@@ -80,18 +82,18 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let this = self.project();
         let mailbox = this.life.mailbox;
-        let late = this.asked.is_some_and(|asked| asked.is_expired());
+        let late = this.asked.as_ref().is_some_and(|asked| asked.is_expired());
         let killed = mailbox.head().has_attention() && this.life.is_cancelled();
         let reason = if late { Some(Interrupt::Deadline) } else { killed.then_some(Interrupt::Cancelled) };
         // What the handler asks others has no more time than the handler itself.
-        let deadline = this.asked.and_then(|asked| asked.deadline());
+        let deadline = this.asked.as_ref().and_then(|asked| asked.deadline());
         scope::set_around(reason, deadline.map(|deadline| deadline.since(Instant::ORIGIN)));
         running::set(Some(mailbox));
         let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
         running::set(None);
         scope::set_around(None, None);
         if let Some(reason) = running::take_failure() {
-            *this.failed = Some(reason);
+            *this.failed = Some(Box::new(reason));
         }
         match polled {
             Ok(Poll::Pending) => {
@@ -103,7 +105,7 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
             }
             Ok(Poll::Ready(())) => Poll::Ready(match this.failed.take() {
                 None => Ok(()),
-                Some(reason) => Err(Failure::Failed(reason)),
+                Some(reason) => Err(Failure::Failed(*reason)),
             }),
             Err(payload) => Poll::Ready(Err(Failure::Panic(payload))),
         }

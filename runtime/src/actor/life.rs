@@ -181,67 +181,78 @@ fn after<A>(actor: Quiet<A>, ended: Ended) -> Ended {
 }
 
 /// One state's time: from `started` to `stopping`, or to a failure.
-async fn incarnation<A: Actor>(actor: &mut A, life: &Life<A::Message>) -> Ended {
-    if let Err(failure) = life.guard(actor.started(), None).await {
-        return Ended::Failed(failure.exit::<A>());
-    }
-    life.begun();
-    let next = loop {
-        match life.next().await {
-            Next::Message(Envelope { message, asked }) => {
-                if asked.as_ref().is_some_and(|asked| asked.is_void()) {
-                    counters::count(None, counters::EXPIRED);
-                    drop_quietly(message);
-                    continue;
-                }
-                counters::count(None, counters::HANDLED);
-                let handled = life.guard(actor.receive(message), asked.as_deref()).await;
-                let Some(asked) = asked else {
-                    match handled {
-                        Ok(()) => continue,
-                        Err(failure) => return Ended::Failed(failure.exit::<A>()),
-                    }
-                };
-                asked.handled();
-                if let Err(failure) = handled {
-                    asked.fail(failure.for_the_asker());
+///
+/// Most actors wait most of the time, and this is what they keep meanwhile: nothing is held across a handler or `next`
+/// that is not needed there.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+fn incarnation<'a, A: Actor>(actor: &'a mut A, life: &'a Life<A::Message>) -> impl Future<Output = Ended> + 'a {
+    async move {
+        if let Err(failure) = life.guard(actor.started(), &None).await {
+            return Ended::Failed(failure.exit::<A>());
+        }
+        life.begun();
+        let next = loop {
+            match life.next().await {
+                Next::Message => {}
+                Next::Suspend => break None,
+                Next::End(order) => break Some(order),
+            }
+            let Some(Envelope { message, asked }) = life.mailbox.pop() else { continue };
+            if asked.as_ref().is_some_and(|asked| asked.is_void()) {
+                counters::count(None, counters::EXPIRED);
+                drop_quietly(message);
+                continue;
+            }
+            counters::count(None, counters::HANDLED);
+            let handled = life.guard(actor.receive(message), &asked).await;
+            let is_expired = match after_message(asked, handled) {
+                Ok(is_expired) => is_expired,
+                Err(failure) => return Ended::Failed(failure.exit::<A>()),
+            };
+            if is_expired {
+                let called = std::future::poll_fn(|_| {
+                    actor.on_cancel();
+                    Poll::Ready(())
+                });
+                if let Err(failure) = life.guard(called, &None).await {
                     return Ended::Failed(failure.exit::<A>());
                 }
-                if asked.is_expired() {
-                    let called = std::future::poll_fn(|_| {
-                        actor.on_cancel();
-                        Poll::Ready(())
-                    });
-                    if let Err(failure) = life.guard(called, None).await {
-                        return Ended::Failed(failure.exit::<A>());
-                    }
-                }
             }
-            next => break next,
+        };
+        match (life.guard(actor.stopping(), &None).await, next) {
+            (Err(failure), None) => Ended::Failed(failure.exit::<A>()),
+            (Err(failure), Some(_)) => Ended::Exit(failure.exit::<A>()),
+            (Ok(()), None) => Ended::Suspended,
+            (Ok(()), Some(Order::Kill)) => Ended::Exit(Exit::Killed),
+            (Ok(()), Some(_)) => Ended::Exit(Exit::Stopped),
         }
-    };
-    match (life.guard(actor.stopping(), None).await, next) {
-        (Err(failure), Next::Suspend) => Ended::Failed(failure.exit::<A>()),
-        (Err(failure), _) => Ended::Exit(failure.exit::<A>()),
-        (Ok(()), Next::Suspend) => Ended::Suspended,
-        (Ok(()), Next::End(Order::Kill)) => Ended::Exit(Exit::Killed),
-        (Ok(()), _) => Ended::Exit(Exit::Stopped),
     }
+}
+
+/// The handler has returned; whether the request it was about was cancelled meanwhile.
+fn after_message(asked: Option<Arc<dyn Asked>>, handled: Result<(), Failure>) -> Result<bool, Failure> {
+    let Some(asked) = asked else { return handled.map(|()| false) };
+    asked.handled();
+    if let Err(failure) = handled {
+        asked.fail(failure.for_the_asker());
+        return Err(failure);
+    }
+    Ok(asked.is_expired())
 }
 
 /// One life of a mailbox. Dropping it ends that life, whichever way it came to this.
 pub(crate) struct Life<M: Send + 'static> {
     pub(crate) mailbox: &'static Mailbox<M>,
-    /// 0 once it has ended.
-    pub(crate) number: u64,
     pub(crate) control: Option<Arc<Control>>,
     /// Somebody waits for the end of `started`.
     pub(crate) awaited: bool,
+    pub(crate) has_ended: bool,
 }
 
 /// What the actor does next.
-pub(crate) enum Next<M> {
-    Message(Envelope<M>),
+pub(crate) enum Next {
+    /// It handles a message, which is there.
+    Message,
     Suspend,
     End(Order),
 }
@@ -257,6 +268,11 @@ pub(crate) enum Look {
 }
 
 impl<M: Send + 'static> Life<M> {
+    /// Its number, which is the mailbox's as long as it has not ended.
+    pub(crate) fn number(&self) -> u64 {
+        self.mailbox.head().life_at_home()
+    }
+
     /// What there is to look at besides messages.
     pub(crate) fn look(&self) -> Look {
         match self.mailbox.current_order() {
@@ -277,7 +293,7 @@ impl<M: Send + 'static> Life<M> {
         NextMessage { life: self, charge: Charge::new() }
     }
 
-    fn guard<'a, F: Future<Output = ()>>(&'a self, future: F, asked: Option<&'a dyn Asked>) -> Guard<'a, F, M> {
+    fn guard<'a, F: Future<Output = ()>>(&'a self, future: F, asked: &'a Option<Arc<dyn Asked>>) -> Guard<'a, F, M> {
         Guard::new(self, future, asked)
     }
 
@@ -321,10 +337,10 @@ impl<M: Send + 'static> Life<M> {
     }
 
     fn finish(&mut self, exit: Exit) {
-        let number = std::mem::take(&mut self.number);
-        if number == 0 {
+        if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
+        let number = self.number();
         let home = self.mailbox.head().home();
         let Left { messages, monitors } = self.mailbox.end(number);
         messages.into_iter().for_each(|message| dead_letter(home, message));
@@ -347,10 +363,10 @@ struct NextMessage<'a, M: Send + 'static> {
 }
 
 impl<M: Send + 'static> Future for NextMessage<'_, M> {
-    type Output = Next<M>;
+    type Output = Next;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<M>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         let NextMessage { life, charge } = self.get_mut();
         let mut drains = false;
         if life.mailbox.head().has_attention() {
@@ -364,10 +380,9 @@ impl<M: Send + 'static> Future for NextMessage<'_, M> {
         if charge.is_due(cx) {
             return Poll::Pending;
         }
-        match life.mailbox.pop(cx.waker()) {
-            Some(envelope) => Poll::Ready(Next::Message(envelope)),
-            None if drains => Poll::Ready(Next::End(Order::Drain)),
-            None => Poll::Pending,
+        if life.mailbox.has_message(cx.waker()) {
+            return Poll::Ready(Next::Message);
         }
+        if drains { Poll::Ready(Next::End(Order::Drain)) } else { Poll::Pending }
     }
 }

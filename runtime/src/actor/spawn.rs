@@ -153,7 +153,7 @@ impl Options {
         in_program(|here| {
             let (index, mut life) = self.prepare(here);
             life.control = control;
-            let addr = Addr::new(life.mailbox, life.number);
+            let addr = Addr::new(life.mailbox, life.number());
             send_home(here, index, life, live);
             addr
         })
@@ -170,7 +170,7 @@ impl Options {
             let (index, mut life) = self.prepare(here);
             life.control = control;
             life.awaited = true;
-            let addr = Addr::new(life.mailbox, life.number);
+            let addr = Addr::new(life.mailbox, life.number());
             reservation.give_to(addr);
             send_home(here, index, life, live);
             addr
@@ -185,7 +185,7 @@ impl Options {
         let count = before * shards as u64 + here.index as u64 + 1;
         let number = here.program.number() << LIFE_BITS | count & ((1 << LIFE_BITS) - 1);
         let mailbox = Mailbox::begin(here.program.home(index), number, self.bound);
-        (index, Life { mailbox, number, control: None, awaited: false })
+        (index, Life { mailbox, control: None, awaited: false, has_ended: false })
     }
 }
 

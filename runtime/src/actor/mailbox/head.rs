@@ -31,6 +31,8 @@ pub(crate) struct Head {
     pub(super) has_waiting: AtomicBool,
     /// The actor is to look at more than its messages: an order was given, or its supervisor wants something.
     pub(super) attention: AtomicBool,
+    /// The actor waits for messages; touched on the home thread only.
+    pub(super) parked: AtomicBool,
     wait: AtomicU32,
     waits_for: AtomicPtr<Head>,
 }
@@ -46,6 +48,7 @@ impl Head {
             has_outer: AtomicBool::new(false),
             has_waiting: AtomicBool::new(false),
             attention: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
             wait: AtomicU32::new(0),
             waits_for: AtomicPtr::new(ptr::null_mut()),
         }
@@ -78,7 +81,7 @@ impl Head {
         fiber::home_here().filter(|here| ptr::eq(*here, self.home.load(Ordering::Relaxed)))
     }
 
-    /// The number of the life the cell is in, on that life's own thread.
+    /// The number of the life the cell is in, on that life's own thread or for whoever is to end it.
     pub(crate) fn life_at_home(&self) -> u64 {
         self.life.load(Ordering::Relaxed)
     }

@@ -133,8 +133,6 @@ struct Inner<M> {
     queue: VecDeque<Envelope<M>>,
     /// The actor's fiber, once it has parked.
     fiber: Option<Waker>,
-    /// It waits for messages.
-    parked: bool,
 }
 
 // SAFETY: `inner` is touched on the home thread only, which each function that touches it checks or requires; what it
@@ -144,11 +142,12 @@ unsafe impl<M: Send + 'static> Sync for Mailbox<M> {}
 impl<M> Inner<M> {
     /// Wakes the actor if it waits for messages.
     #[inline]
-    fn wake(&mut self) {
-        if std::mem::take(&mut self.parked)
-            && let Some(fiber) = &self.fiber
-        {
-            fiber::wake_in_turn(fiber);
+    fn wake(&mut self, head: &Head) {
+        if head.parked.load(Ordering::Relaxed) {
+            head.parked.store(false, Ordering::Relaxed);
+            if let Some(fiber) = &self.fiber {
+                fiber::wake_in_turn(fiber);
+            }
         }
     }
 
@@ -166,7 +165,7 @@ impl<M: Send + 'static> Mailbox<M> {
             Box::leak(Box::new(Mailbox {
                 head: Head::new(),
                 outer: Mutex::new(Outer { queue: VecDeque::new(), order: Order::Live, rare: None }),
-                inner: UnsafeCell::new(Inner { queue: VecDeque::new(), fiber: None, parked: false }),
+                inner: UnsafeCell::new(Inner { queue: VecDeque::new(), fiber: None }),
             }))
         });
         let mut outer = mailbox.outer();
@@ -187,8 +186,9 @@ impl<M: Send + 'static> Mailbox<M> {
         self.outer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pushes a message for the life of that number.
-    #[inline]
+    /// Pushes a message for the life of that number. Inlined, so that a message is written where it will lie and not
+    /// copied about: a copy of what was written just before, in smaller pieces, waits for the processor.
+    #[inline(always)]
     pub(crate) fn push(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
         match self.head.home_here() {
             Some(home) => self.push_at_home(home, life, envelope),
@@ -201,7 +201,7 @@ impl<M: Send + 'static> Mailbox<M> {
         self.push_outside(life, envelope, |_| true)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_at_home(&self, home: &'static Home, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
         if self.head.open.load(Ordering::Relaxed) != life {
             return Err(Refused::Closed(envelope));
@@ -214,8 +214,12 @@ impl<M: Send + 'static> Mailbox<M> {
         if self.head.has_outer.load(Ordering::Relaxed) {
             self.take_outer(inner);
         }
+        if inner.queue.capacity() == 0 {
+            // Most actors have one message at a time: a growing queue begins with more.
+            inner.queue.reserve_exact(1);
+        }
         inner.queue.push_back(envelope);
-        inner.wake();
+        inner.wake(&self.head);
         home.tally.count(counters::SENT);
         Ok(())
     }
@@ -225,6 +229,7 @@ impl<M: Send + 'static> Mailbox<M> {
         self.push_outside(life, envelope, Head::take_room_anyway)
     }
 
+    #[inline(never)]
     fn push_outside(
         &'static self,
         life: u64,
@@ -263,6 +268,7 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 
     /// Moves what came from elsewhere behind what is at home.
+    #[inline(never)]
     fn take_outer(&self, inner: &mut Inner<M>) {
         let mut outer = self.outer();
         self.head.has_outer.store(false, Ordering::Relaxed);
@@ -273,30 +279,40 @@ impl<M: Send + 'static> Mailbox<M> {
         }
     }
 
-    /// The next message, for the actor at home; without one, the waker will be called when there is something to look
+    /// Whether the actor at home has a message; without one, the waker will be called when there is something to look
     /// at.
     #[inline]
-    pub(crate) fn pop(&self, waker: &Waker) -> Option<Envelope<M>> {
+    pub(crate) fn has_message(&self, waker: &Waker) -> bool {
         debug_assert!(self.head.home_here().is_some(), "an actor runs at home");
         // SAFETY: this is the home thread, and no code of the user's runs while the borrow lasts.
         let inner = unsafe { &mut *self.inner.get() };
-        if inner.queue.is_empty() {
-            if !self.head.has_outer.load(Ordering::Relaxed) {
-                let kept = (KEPT_BYTES / size_of::<Envelope<M>>().max(1)).max(64);
-                if inner.queue.capacity() > 2 * kept {
-                    inner.queue.shrink_to(kept);
-                }
-                inner.remember_fiber(waker);
-                inner.parked = true;
-                return None;
-            }
-            self.take_outer(inner);
+        if !inner.queue.is_empty() {
+            return true;
         }
-        let envelope = inner.queue.pop_front();
-        if envelope.is_some() && self.head.give_room() {
+        if self.head.has_outer.load(Ordering::Relaxed) {
+            self.take_outer(inner);
+            return !inner.queue.is_empty();
+        }
+        let kept = (KEPT_BYTES / size_of::<Envelope<M>>().max(1)).max(64);
+        if inner.queue.capacity() > 2 * kept {
+            inner.queue.shrink_to(kept);
+        }
+        inner.remember_fiber(waker);
+        self.head.parked.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// The next message, for the actor at home. Inlined as [`push`](Mailbox::push) is, for the same reason.
+    #[inline(always)]
+    pub(crate) fn pop(&self) -> Option<Envelope<M>> {
+        debug_assert!(self.head.home_here().is_some(), "an actor runs at home");
+        // SAFETY: as in `has_message`.
+        let inner = unsafe { &mut *self.inner.get() };
+        let envelope = inner.queue.pop_front()?;
+        if self.head.give_room() {
             self.pass_room_on();
         }
-        envelope
+        Some(envelope)
     }
 
     /// A function of the actor waits: an order will wake it.
@@ -309,6 +325,7 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 
     /// Gives room there is to the sender that has waited longest.
+    #[inline(never)]
     fn pass_room_on(&self) {
         let mut outer = self.outer();
         let Some(rare) = &mut outer.rare else { return };
@@ -429,7 +446,7 @@ impl<M: Send + 'static> Mailbox<M> {
         let mut messages = std::mem::take(&mut inner.queue);
         messages.append(&mut outer.queue);
         outer.queue = VecDeque::new();
-        inner.parked = false;
+        self.head.parked.store(false, Ordering::Relaxed);
         let fiber = inner.fiber.take();
         let rare = outer.rare.take();
         end_waits(rare.as_deref());
@@ -496,10 +513,10 @@ impl<M: Send + 'static> Ring for Mailbox<M> {
         // SAFETY: the life's home is this thread, and no code of the user's runs while the borrow lasts.
         let inner = unsafe { &mut *self.inner.get() };
         if self.head.has_attention() {
-            inner.parked = true;
-            inner.wake();
+            self.head.parked.store(true, Ordering::Relaxed);
+            inner.wake(&self.head);
         } else if self.head.has_outer.load(Ordering::Relaxed) {
-            inner.wake();
+            inner.wake(&self.head);
         }
     }
 }
