@@ -10,6 +10,7 @@
 use std::future::Future;
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wo::Builder;
@@ -93,9 +94,10 @@ fn ring_refusal() -> Option<&'static IoError> {
     REFUSAL.get_or_init(ask).as_ref()
 }
 
-/// Ends the process when it is not dropped in time.
+/// Ends the process when it is not dropped in time. Dropped, it leaves nothing behind, its thread included.
 pub struct Watch {
-    _ended: Sender<()>,
+    ended: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
@@ -103,12 +105,19 @@ impl Watch {
     pub fn new(over: String) -> Watch {
         let (ended, waits) = mpsc::channel();
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             if waits.recv_timeout(HUNG) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("{test}: {over} has not ended after {HUNG:?}");
                 std::process::abort();
             }
         });
-        Watch { _ended: ended }
+        Watch { ended: Some(ended), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.ended.take());
+        self.thread.take().map(JoinHandle::join);
     }
 }
