@@ -25,6 +25,7 @@ pub use wo_runtime::shard::{
     BlockingError, Builder, Environment, EnvironmentError, RunError, Topology, backend, blocking, pool, post_to,
     shard_index, shards, spawn_anywhere, stop,
 };
+pub use wo_runtime::sim;
 
 /// In a fiber function the closure is a part of this fiber, as plain as the rest, and borrows what it uses; the
 /// closures it gives to the scope are fibers, and own what they use:

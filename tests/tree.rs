@@ -17,6 +17,7 @@ const RUNTIME_LAYERS: &[(&str, &[&str])] = &[
     ("fiber", &["error", "plane", "scope"]),
     ("os", &["error", "plane", "scope", "fiber"]),
     ("shard", &["error", "plane", "scope", "fiber", "os"]),
+    ("sim", &["error", "plane", "fiber", "shard"]),
     ("actor", &["error", "plane", "scope", "fiber", "os", "shard"]),
 ];
 

@@ -427,6 +427,8 @@ pub mod errno {
     pub const ETIMEDOUT: i32 = 110;
     /// Connection refused.
     pub const ECONNREFUSED: i32 = 111;
+    /// The simulated host has no power.
+    pub const EHOSTDOWN: i32 = 112;
     /// No route to the host.
     pub const EHOSTUNREACH: i32 = 113;
     /// In progress.

@@ -9,3 +9,4 @@ pub mod os;
 pub mod plane;
 pub mod scope;
 pub mod shard;
+pub mod sim;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::error::OpKind;
 use crate::fiber::local;
 use crate::fiber::steal::{self, Left, Start};
 use crate::fiber::task::{self, FiberId, Handle, Payload};
@@ -208,6 +209,7 @@ impl<T: 'static> Future for Join<T> {
         if this.charge.is_due(cx) {
             return Poll::Pending;
         }
+        local::waits_for(OpKind::None);
         if let Some(left) = &this.handle.left {
             match steal::poll_started(left, cx) {
                 Poll::Pending if !local::is_cancelled() => return Poll::Pending,

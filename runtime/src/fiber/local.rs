@@ -6,18 +6,22 @@
 //! until its turn comes, more messages may, and it takes them in one go.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::task::Waker;
 
+use crate::error::OpKind;
 use crate::fiber::home::Home;
 use crate::fiber::steal::Peers;
-use crate::fiber::task::{Header, List, Memory, Ready};
+use crate::fiber::task::{self, FiberId, Header, List, Memory, Ready};
 use crate::scope;
 
 /// Hand-overs in a row through the slot before the queue has its turn.
 const HANDOVERS_MAX: u32 = 16;
+
+/// Waits noted at most.
+const WAITS_MAX: usize = 1 << 16;
 
 /// One per thread. It has no destructor, so that looking at it is one address and no check; a shard that ends leaves
 /// nothing in it.
@@ -41,29 +45,25 @@ pub(crate) struct Local {
     pub(crate) lingering: List,
     pub(crate) memory: Memory,
     made: Cell<u64>,
+    /// What each fiber parked for last, in a simulated world, where somebody may ask.
+    notes_waits: Cell<bool>,
+    waits: ManuallyDrop<RefCell<BTreeMap<FiberId, OpKind>>>,
     /// The shards with which this one shares what has not started.
     pub(crate) peers: Peers,
 }
 
 thread_local! {
-    static LOCAL: Local = const {
-        Local {
-            home: Cell::new(None),
-            queue: ManuallyDrop::new(RefCell::new(VecDeque::new())),
-            handed_over: ManuallyDrop::new(Cell::new(None)),
-            handovers_left: Cell::new(HANDOVERS_MAX),
-            in_fiber: Cell::new(false),
-            budget: Cell::new(u32::MAX),
-            reductions: Cell::new(u32::MAX),
-            closed: Cell::new(false),
-            current: Cell::new(ptr::null()),
-            parked: List::new(),
-            lingering: List::new(),
-            memory: Memory::new(),
-            made: Cell::new(0),
-            peers: Peers::none(),
+    static LOCAL: Local = const { Local::new() };
+}
+
+/// Notes what the fiber that is polled now may park for, in a simulated world.
+#[inline]
+pub(crate) fn waits_for(kind: OpKind) {
+    local(|local| {
+        if local.notes_waits.get() {
+            local.note_wait(kind);
         }
-    };
+    });
 }
 
 /// Looks at this thread's shard.
@@ -89,6 +89,69 @@ pub fn spend() -> bool {
 }
 
 impl Local {
+    /// What a thread keeps where no shard runs.
+    pub(crate) const fn new() -> Local {
+        Local {
+            home: Cell::new(None),
+            queue: ManuallyDrop::new(RefCell::new(VecDeque::new())),
+            handed_over: ManuallyDrop::new(Cell::new(None)),
+            handovers_left: Cell::new(HANDOVERS_MAX),
+            in_fiber: Cell::new(false),
+            budget: Cell::new(u32::MAX),
+            reductions: Cell::new(u32::MAX),
+            closed: Cell::new(false),
+            current: Cell::new(ptr::null()),
+            parked: List::new(),
+            lingering: List::new(),
+            memory: Memory::new(),
+            made: Cell::new(0),
+            notes_waits: Cell::new(false),
+            waits: ManuallyDrop::new(RefCell::new(BTreeMap::new())),
+            peers: Peers::none(),
+        }
+    }
+
+    /// Exchanges everything with another: a simulated world runs several shards on one thread, between their ticks.
+    pub(crate) fn swap(&self, other: &Local) {
+        self.home.swap(&other.home);
+        self.queue.swap(&other.queue);
+        self.handed_over.swap(&other.handed_over);
+        self.handovers_left.swap(&other.handovers_left);
+        self.in_fiber.swap(&other.in_fiber);
+        self.budget.swap(&other.budget);
+        self.reductions.swap(&other.reductions);
+        self.closed.swap(&other.closed);
+        self.current.swap(&other.current);
+        self.parked.swap(&other.parked);
+        self.lingering.swap(&other.lingering);
+        self.made.swap(&other.made);
+        self.notes_waits.swap(&other.notes_waits);
+        self.waits.swap(&other.waits);
+        self.peers.swap(&other.peers);
+    }
+
+    /// From now on what fibers park for is noted.
+    pub(crate) fn note_waits(&self) {
+        self.notes_waits.set(true);
+    }
+
+    #[cold]
+    fn note_wait(&self, kind: OpKind) {
+        if let Some(fiber) = task::current_id() {
+            let mut waits = self.waits.borrow_mut();
+            // Those that ended are in it still.
+            if waits.len() > WAITS_MAX {
+                waits.clear();
+            }
+            waits.insert(fiber, kind);
+        }
+    }
+
+    /// What a fiber parked for last; `None` for what is no verb.
+    pub(crate) fn wait_of(&self, fiber: FiberId) -> OpKind {
+        self.waits.borrow().get(&fiber).copied().unwrap_or(OpKind::None)
+    }
+
     /// Opens this thread for a shard.
     pub(crate) fn open(&self, home: &'static Home, reductions: u32) {
         self.parked.open();

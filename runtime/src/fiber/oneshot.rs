@@ -162,6 +162,7 @@ impl<T> Future for Recv<T> {
         if local::is_cancelled() {
             return Poll::Ready(Err(cancelled(OpKind::Receive)));
         }
+        local::waits_for(OpKind::Receive);
         if !cell.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             cell.waker = Some(cx.waker().clone());
         }

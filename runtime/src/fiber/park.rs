@@ -67,6 +67,7 @@ where
         if local::is_cancelled() {
             return Poll::Ready(Err(cancelled(self.kind)));
         }
+        local::waits_for(self.kind);
         (self.poll)(cx)
     }
 }

@@ -88,6 +88,7 @@ impl Future for Sleep {
             this.disarm();
             return Poll::Ready(Err(cancelled(OpKind::Timer)));
         }
+        local::waits_for(OpKind::Timer);
         if this.is_armed() { Poll::Pending } else { this.poll_timer(cx) }
     }
 }

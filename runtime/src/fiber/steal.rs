@@ -37,6 +37,11 @@ impl Peers {
         Peers { homes: ManuallyDrop::new(RefCell::new(Vec::new())), next: Cell::new(0) }
     }
 
+    pub(crate) fn swap(&self, other: &Peers) {
+        self.homes.swap(&other.homes);
+        self.next.swap(&other.next);
+    }
+
     pub(crate) fn set(&self, homes: Vec<&'static Home>) {
         *self.homes.borrow_mut() = homes;
     }

@@ -17,7 +17,7 @@ use crate::fiber::spin::Spin;
 use crate::fiber::steal;
 use crate::fiber::task;
 use crate::plane::ShardLoop;
-use crate::plane::backend::{Backend, BackendKind, discard};
+use crate::plane::backend::{AnyBackend, Backend, BackendKind, discard};
 use crate::plane::current;
 use crate::plane::time::Instant;
 
@@ -63,6 +63,21 @@ pub(crate) enum Ending {
     Kernel(IoError),
 }
 
+/// How a tick that does not wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tick {
+    /// There may be more to do at once.
+    Busy,
+    /// Nothing to do until a completion, a wake, or this moment.
+    Idle(Option<Instant>),
+    /// The shard is done.
+    Done,
+}
+
+/// Ticks without rest that a stopping shard has in a simulated world, where a fiber that never parks keeps the clock
+/// nearly still: past them the grace is over.
+const STOPPING_TICKS_MAX: u32 = 10_000;
+
 /// A shard's driver on its own thread.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -76,6 +91,8 @@ pub(crate) struct Driver {
     stops_seen: u32,
     grace_ended: bool,
     ended: bool,
+    /// Ticks since the shard had nothing to do, of one that shares its thread.
+    ticks_without_rest: u32,
 }
 
 impl Driver {
@@ -95,6 +112,7 @@ impl Driver {
             stops_seen: 0,
             grace_ended: false,
             ended: false,
+            ticks_without_rest: 0,
         }
     }
 
@@ -129,6 +147,38 @@ impl Driver {
     /// From now on this shard shares with those what neither has started.
     pub(crate) fn share_with(&mut self, homes: Vec<&'static Home>) {
         local(|local| local.peers.set(homes));
+    }
+
+    /// One tick of a shard that shares its thread with others, in a simulated world: it never waits.
+    pub(crate) fn tick(&mut self, done: impl FnOnce() -> bool) -> Result<Tick, Ending> {
+        self.run_ready();
+        if done() {
+            return Ok(Tick::Done);
+        }
+        self.take_inbox();
+        self.heed_stop()?;
+        if self.has_work() {
+            self.look_at_kernel().map_err(Ending::Kernel)?;
+            self.ticks_without_rest += 1;
+            return Ok(Tick::Busy);
+        }
+        let told = on_loop(|event_loop| {
+            event_loop.flush()?;
+            Ok(dispatch(event_loop))
+        });
+        if told.map_err(Ending::Kernel)? > 0 || self.has_work() || !self.home.is_empty() {
+            return Ok(Tick::Busy);
+        }
+        self.ticks_without_rest = 0;
+        let timer = on_loop(|event_loop| {
+            if let AnyBackend::Sim(sim) = event_loop.backend() {
+                sim.rest();
+            }
+            Ok(event_loop.next_timer())
+        })
+        .map_err(Ending::Kernel)?;
+        let until = [timer, self.stopping_until].into_iter().flatten().filter(|at| *at != Instant::NEVER).min();
+        Ok(Tick::Idle(until))
     }
 
     /// Runs the fibers that are ready, each once, and when they are few and wake each other, some more; but no more
@@ -231,8 +281,10 @@ impl Driver {
                 self.stopping_until = Some(now + self.grace);
                 self.stopping_until_really = self.stop.signal().map(|_| Instant::real() + self.grace);
                 local(Local::set_stopping);
+                self.ticks_without_rest = 0;
                 task::wake_all();
             }
+            Some(_) if self.ticks_without_rest > STOPPING_TICKS_MAX => return Err(Ending::GracePassed),
             Some(until) if now >= until || times > 1 => return Err(Ending::GracePassed),
             Some(_) if self.stopping_until_really.is_some_and(|until| Instant::real() >= until) => {
                 return Err(Ending::GracePassed);

@@ -166,7 +166,9 @@ impl<O: Op> Flight<O> {
             if quiet && let Some(res) = op.attempt(event_loop.backend()) {
                 return Ok(Ok(res));
             }
-            event_loop.submit_for(op.lower(), cx.waker().clone()).map(Err)
+            let raw = op.lower();
+            local::waits_for(raw.kind());
+            event_loop.submit_for(raw, cx.waker().clone()).map(Err)
         });
         match submitted {
             Ok(Ok(res)) => Poll::Ready(res),

@@ -76,6 +76,13 @@ pub(crate) fn tell() {
     FLAGS.set(FLAGS.get() | TOLD);
 }
 
+/// Says whether the program stops whose turn this thread has now, and answers what was said of the one before.
+pub(crate) fn replace_stopping(stopping: bool) -> bool {
+    let before = FLAGS.get() & STOPPING != 0;
+    set_stopping(stopping);
+    before
+}
+
 /// Says whether the program stops.
 pub(crate) fn set_stopping(stopping: bool) {
     let flags = FLAGS.get();

@@ -17,6 +17,7 @@ use crate::plane::{Instant, LoopConfig, ShardLoop};
 use crate::shard::blocking::BlockingThreads;
 use crate::shard::env::{Environment, EnvironmentError};
 use crate::shard::program::{Door, Here, Program, here, set_here};
+use crate::shard::simulated;
 use crate::shard::threads::Threads;
 use crate::shard::topology::Topology;
 
@@ -147,8 +148,8 @@ impl Builder {
         self
     }
 
-    /// The number of shards: one thread and one loop each. A simulated world runs on one, whatever is asked. More than
-    /// the process has cores is said on stderr, once.
+    /// The number of shards: one loop each, and one thread, but in a simulated world, where all run on the thread that
+    /// runs the program. More than the process has cores is said on stderr, once.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = shards.max(1);
@@ -256,6 +257,53 @@ impl Builder {
         self
     }
 
+    pub(crate) fn shard_count(&self) -> usize {
+        if self.topology == Topology::Single { 1 } else { self.shards }
+    }
+
+    /// How to set its shards up.
+    pub(crate) fn setup(&self, stop: Arc<StopRequest>) -> Setup {
+        let shards = self.shard_count();
+        // The shards of a simulated world share one thread.
+        let simulated = self.io == Selection::Sim;
+        let pinned = !simulated && (self.pinning == Pinning::Always || self.pinning == Pinning::Several && shards > 1);
+        Setup {
+            io: self.io,
+            config: LoopConfig {
+                backend: BackendConfig { loops: shards as u32, ..self.backend.clone() },
+                op_slots_max: self.op_slots_max,
+            },
+            reductions: self.reductions,
+            grace: self.grace,
+            stop,
+            stealing: self.topology == Topology::WorkStealing,
+            cpus: if pinned { cpus::allowed().into() } else { Arc::default() },
+        }
+    }
+
+    /// The threads for blocking calls, none started yet.
+    pub(crate) fn blocking(&self) -> Arc<BlockingThreads> {
+        BlockingThreads::new(self.blocking_threads)
+    }
+
+    pub(crate) fn heeds_stop_signals(&self) -> bool {
+        self.stop_signals
+    }
+
+    /// The simulated host it runs on; one of its own when none was named.
+    pub(crate) fn host(&mut self) -> SimHost {
+        let seed = self.backend.seed;
+        self.backend.host.get_or_insert_with(|| SimHost::new(seed)).clone()
+    }
+
+    pub(crate) fn steals(&self) -> bool {
+        self.topology == Topology::WorkStealing
+    }
+
+    pub(crate) fn seed_of_world(&self) -> u64 {
+        self.backend.seed
+    }
+
     /// Runs `body` as fiber 0 on this thread, to its end. Then every other fiber is unwound, parked ones included,
     /// and the kernel's last word on every op is waited for.
     ///
@@ -269,24 +317,13 @@ impl Builder {
                     .with_context("a shard runs on this thread already; start a fiber in it instead"),
             ));
         }
-        // The simulated kernel is one world on one thread.
-        let simulated = self.io == Selection::Sim;
-        let shards = if simulated || self.topology == Topology::Single { 1 } else { self.shards };
+        if self.io == Selection::Sim {
+            return simulated::run_alone(self, body);
+        }
+        let shards = self.shard_count();
         cpus::say_crowded_once(shards);
-        let pinned = !simulated && (self.pinning == Pinning::Always || self.pinning == Pinning::Several && shards > 1);
         let stop = Arc::new(StopRequest::default());
-        let setup = Setup {
-            io: self.io,
-            config: LoopConfig {
-                backend: BackendConfig { loops: shards as u32, ..self.backend },
-                op_slots_max: self.op_slots_max,
-            },
-            reductions: self.reductions,
-            grace: self.grace,
-            stop: Arc::clone(&stop),
-            stealing: self.topology == Topology::WorkStealing,
-            cpus: if pinned { cpus::allowed().into() } else { Arc::default() },
-        };
+        let setup = self.setup(Arc::clone(&stop));
         // Held to the end of the run, after the loop's.
         let _pin = setup.pin(0);
         let event_loop = setup.event_loop().map_err(RunError::Setup)?;

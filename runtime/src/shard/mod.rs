@@ -8,6 +8,7 @@ mod link;
 mod main;
 pub mod pool;
 pub(crate) mod program;
+pub(crate) mod simulated;
 mod spread;
 mod threads;
 mod topology;

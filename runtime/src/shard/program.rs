@@ -39,6 +39,11 @@ pub(crate) fn set_here(here: Option<Here>) {
     HERE.set(here);
 }
 
+/// The same; answers what it was before.
+pub(crate) fn replace_here(here: Option<Here>) -> Option<Here> {
+    HERE.replace(here)
+}
+
 /// A shard's door: where to push to, and how to wake it for good.
 #[derive(Clone, Debug)]
 pub(crate) struct Door {

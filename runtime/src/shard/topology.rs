@@ -1,7 +1,7 @@
 //! How a program's shards share its work.
 
 /// How a program's shards share its work, as [`Builder::topology`](crate::shard::Builder::topology) and
-/// `#[wo::main(topology = "work-stealing")]` set it. A program on the simulated kernel has one shard with any.
+/// `#[wo::main(topology = "work-stealing")]` set it. In a simulated world the shards take turns on one thread.
 ///
 /// Batch work that never parks has a [`Pool`](crate::shard::pool::Pool) of its own, whatever the topology.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

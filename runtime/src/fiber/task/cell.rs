@@ -247,6 +247,18 @@ pub(super) fn wake_parked(local: &Local) {
     }
 }
 
+/// Every fiber that has parked.
+pub(super) fn parked(local: &Local) -> Vec<NonNull<Header>> {
+    let mut found = Vec::new();
+    let mut next = local.parked.first();
+    while let Some(links) = next {
+        found.push(links.cast());
+        // SAFETY: it is in that list.
+        next = unsafe { local.parked.after(links) };
+    }
+    found
+}
+
 /// The shard has ended all its fibers: lets out the cells that are still referred to.
 pub(super) fn let_out(local: &Local) {
     while let Some(cell) = local.lingering.first().map(NonNull::cast::<Header>) {

@@ -37,6 +37,13 @@ pub(super) unsafe fn leave(links: NonNull<Links>) {
     }
 }
 
+/// What is in a list.
+enum Ends {
+    NotOpen,
+    None,
+    Some { first: *const Links, last: *const Links },
+}
+
 /// A list, on one thread. It has to be opened before anything enters.
 pub(crate) struct List {
     head: Links,
@@ -51,6 +58,44 @@ impl List {
     pub(crate) fn open(&self) {
         self.head.previous.set(&self.head);
         self.head.next.set(&self.head);
+    }
+
+    /// Exchanges what is in both, which are on the same thread.
+    pub(crate) fn swap(&self, other: &List) {
+        let (own, theirs) = (self.ends(), other.ends());
+        self.take_over(theirs);
+        other.take_over(own);
+    }
+
+    fn ends(&self) -> Ends {
+        let first = self.head.next.get();
+        if first.is_null() {
+            Ends::NotOpen
+        } else if ptr::eq(first, &self.head) {
+            Ends::None
+        } else {
+            Ends::Some { first, last: self.head.previous.get() }
+        }
+    }
+
+    /// Has these in it, which were in another list.
+    fn take_over(&self, ends: Ends) {
+        match ends {
+            Ends::NotOpen => {
+                self.head.previous.set(ptr::null());
+                self.head.next.set(ptr::null());
+            }
+            Ends::None => self.open(),
+            Ends::Some { first, last } => {
+                self.head.next.set(first);
+                self.head.previous.set(last);
+                // SAFETY: as in `leave`.
+                unsafe {
+                    (*first).previous.set(&self.head);
+                    (*last).next.set(&self.head);
+                }
+            }
+        }
     }
 
     /// Whether nothing is in it.
@@ -87,5 +132,43 @@ impl List {
         // SAFETY: as in `leave`.
         let next = unsafe { links.as_ref().next.get() };
         if ptr::eq(next, &self.head) { None } else { NonNull::new(next.cast_mut()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(list: &List, links: &[Links]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut next = list.first();
+        while let Some(at) = next {
+            found.push(links.iter().position(|one| ptr::eq(one, at.as_ptr())).expect("it is one of these"));
+            // SAFETY: it is in this list.
+            next = unsafe { list.after(at) };
+        }
+        found
+    }
+
+    #[test]
+    fn what_is_in_two_lists_is_exchanged() {
+        let (one, two, closed) = (List::new(), List::new(), List::new());
+        one.open();
+        two.open();
+        let links = [const { Links::new() }; 3];
+        for one_of_them in &links {
+            // SAFETY: the links stay where they are, and outlive the lists.
+            unsafe { one.enter(NonNull::from(one_of_them)) };
+        }
+        one.swap(&two);
+        assert_eq!((numbers(&one, &links), numbers(&two, &links)), (vec![], vec![2, 1, 0]));
+        // SAFETY: it is in a list.
+        unsafe { leave(NonNull::from(&links[1])) };
+        two.swap(&closed);
+        assert!(two.is_empty() && numbers(&closed, &links) == [2, 0]);
+        closed.swap(&one);
+        // SAFETY: it is in no list, and stays where it is.
+        unsafe { one.enter(NonNull::from(&links[1])) };
+        assert_eq!((numbers(&one, &links), numbers(&closed, &links)), (vec![1, 2, 0], vec![]));
     }
 }

@@ -17,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::error::say;
+use crate::error::{OpKind, say};
 use crate::fiber::local::{Local, local};
 use crate::plane::backend::discard;
 
@@ -153,6 +153,27 @@ pub(crate) fn drop_all() {
     });
 }
 
+/// Every fiber that has parked, the oldest first: who it is, and what it parked for.
+pub(crate) fn parked() -> Vec<(String, OpKind)> {
+    local(|local| {
+        let mut parked: Vec<(FiberId, String)> = cell::parked(local)
+            .into_iter()
+            .map(|fiber| {
+                // SAFETY: what is in that list is alive, and this is its home.
+                let fiber = unsafe { fiber.as_ref() };
+                (fiber.id(), describe(fiber))
+            })
+            .collect();
+        parked.sort();
+        parked.into_iter().map(|(id, who)| (who, local.wait_of(id))).collect()
+    })
+}
+
+/// Exchanges the names of this thread's fibers with others, as [`Local::swap`] does with the fibers.
+pub(crate) fn swap_names(others: &mut Names) {
+    let _ = NAMES.try_with(|names| std::mem::swap(&mut *names.borrow_mut(), others));
+}
+
 /// The shard has dropped all its fibers, and ends: what is still referred to is its own from now on.
 pub(crate) fn let_out() {
     local(cell::let_out);
@@ -189,8 +210,11 @@ where
     })
 }
 
+/// The names of fibers that have one.
+pub(crate) type Names = BTreeMap<FiberId, Arc<str>>;
+
 thread_local! {
-    static NAMES: std::cell::RefCell<BTreeMap<FiberId, Arc<str>>> = const { std::cell::RefCell::new(BTreeMap::new()) };
+    static NAMES: std::cell::RefCell<Names> = const { std::cell::RefCell::new(BTreeMap::new()) };
 }
 
 fn remember_name(id: FiberId, name: &str) {

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use crate::error::{IoError, IoResult, OpKind, Stage};
 use crate::plane::backend::RawCompletion;
@@ -18,7 +18,8 @@ use crate::plane::backend::caps::OpSet;
 use crate::plane::backend::sim::disk::Survival;
 use crate::plane::backend::sim::events::{Posted, SyncFate};
 use crate::plane::backend::sim::faults::DiskFaults;
-use crate::plane::backend::sim::world::{LoopId, World};
+use crate::plane::backend::sim::site::HostId;
+use crate::plane::backend::sim::world::{LoopId, State, World};
 use crate::plane::time::Instant;
 
 /// What the next op of a kind meets.
@@ -111,18 +112,23 @@ pub struct Held {
 #[derive(Clone)]
 pub struct SimControl {
     world: Arc<World>,
+    host: HostId,
     home: LoopId,
 }
 
 impl SimControl {
-    pub(super) fn new(world: Arc<World>, home: LoopId) -> SimControl {
-        SimControl { world, home }
+    pub(super) fn new(world: Arc<World>, host: HostId, home: LoopId) -> SimControl {
+        SimControl { world, host, home }
+    }
+
+    fn at_home(&self) -> MutexGuard<'_, State> {
+        self.world.at(self.host)
     }
 
     /// The next op of `kind` to be submitted completes with `res`, and has no effect: nothing is read, written,
     /// opened or closed. Several rules for one kind are used one after another.
     pub fn answer_next(&self, kind: OpKind, res: i32) {
-        self.world.lock().controls.rules.push_back((kind, Rule::Answer(res)));
+        self.at_home().here.controls.rules.push_back((kind, Rule::Answer(res)));
     }
 
     /// The next op of `kind` fails with `errno`, a positive number.
@@ -132,38 +138,44 @@ impl SimControl {
 
     /// The next op of `kind` moves at most `len` bytes: a short read or write.
     pub fn short_next(&self, kind: OpKind, len: usize) {
-        self.world.lock().controls.rules.push_back((kind, Rule::Short(len)));
+        self.at_home().here.controls.rules.push_back((kind, Rule::Short(len)));
     }
 
     /// Every multishot op that is armed now ends with `res` and no more to come: 0, or `-errno`. Answers how many.
     pub fn terminate_multishot(&self, res: i32) -> usize {
-        self.world.lock().terminate_multishot(res)
+        self.at_home().terminate_multishot(res)
     }
 
     /// From now on no completion reaches its loop until it is released.
     pub fn hold_completions(&self) {
-        self.world.lock().controls.holding = OpSet::ALL;
+        self.at_home().here.controls.holding = OpSet::ALL;
     }
 
     /// The same for completions of one kind of op, besides kinds already held.
     pub fn hold_kind(&self, kind: OpKind) {
-        let mut state = self.world.lock();
-        state.controls.holding = state.controls.holding.with(kind);
+        let mut state = self.at_home();
+        state.here.controls.holding = state.here.controls.holding.with(kind);
     }
 
     /// The completions held back, in the order they came.
     pub fn held(&self) -> Vec<Held> {
-        let state = self.world.lock();
-        state.controls.held.iter().map(|posted| Held { kind: posted.kind, completion: posted.completion }).collect()
+        let state = self.at_home();
+        state
+            .here
+            .controls
+            .held
+            .iter()
+            .map(|posted| Held { kind: posted.kind, completion: posted.completion })
+            .collect()
     }
 
     /// Lets the `index`th of [`held`](SimControl::held) reach its loop now; none when there is no such.
     pub fn release_one(&self, index: usize) -> Option<Held> {
-        let mut state = self.world.lock();
-        if index >= state.controls.held.len() {
+        let mut state = self.at_home();
+        if index >= state.here.controls.held.len() {
             return None;
         }
-        let posted = state.controls.held.remove(index);
+        let posted = state.here.controls.held.remove(index);
         let held = Held { kind: posted.kind, completion: posted.completion };
         state.hand_over(posted);
         Some(held)
@@ -171,48 +183,48 @@ impl SimControl {
 
     /// Holds nothing any more, and lets what was held reach its loop in the order it came.
     pub fn release_all(&self) {
-        let mut state = self.world.lock();
-        state.controls.holding = OpSet::EMPTY;
-        for posted in std::mem::take(&mut state.controls.held) {
+        let mut state = self.at_home();
+        state.here.controls.holding = OpSet::EMPTY;
+        for posted in std::mem::take(&mut state.here.controls.held) {
             state.hand_over(posted);
         }
     }
 
     /// Puts a completion of the test's own before the loop: one of a token long gone, one nobody asked for.
     pub fn inject_completion(&self, completion: RawCompletion) {
-        self.world.lock().hand_over(Posted { to: self.home, completion, kind: OpKind::None });
+        self.at_home().hand_over(Posted { to: self.home, completion, kind: OpKind::None });
     }
 
     /// Limits the number of open descriptors; those that are open stay open.
     pub fn limit_descriptors(&self, limit: usize) {
-        self.world.lock().limit_descriptors(limit);
+        self.at_home().limit_descriptors(limit);
     }
 
     /// The number of open descriptors.
     pub fn open_descriptors(&self) -> usize {
-        self.world.lock().open_descriptors()
+        self.at_home().open_descriptors()
     }
 
     /// Changes the size of the simulated disk; what is written stays, also when that is more.
     pub fn resize_disk(&self, bytes: u64) {
-        self.world.lock().fs.space.resize(bytes);
+        self.at_home().here.fs.space.resize(bytes);
     }
 
     /// The next sync, or durable write, fails with `errno`, and the page cache drops what it covered: of that the disk
     /// holds what `survival` says, programs read what the disk holds, and the sync after this one has nothing to do
     /// and answers 0. The length of the file is kept, and is the next sync's to store.
     pub fn fail_sync(&self, errno: i32, survival: Survival) {
-        self.world.lock().controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Fails(errno, survival))));
+        self.at_home().here.controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Fails(errno, survival))));
     }
 
     /// The next sync, or durable write, answers as if it had ended well, and what it covers is as unsynced as before.
     pub fn lie_about_sync(&self) {
-        self.world.lock().controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Lies)));
+        self.at_home().here.controls.rules.push_back((OpKind::Sync, Rule::Sync(SyncFate::Lies)));
     }
 
     /// From now on the disk fails by chance, as the seed draws.
     pub fn disk_faults(&self, faults: DiskFaults) {
-        self.world.lock().disk_faults = faults;
+        self.at_home().here.disk_faults = faults;
     }
 
     /// Turns one bit of a file over; see [`Disk::flip_bit`].
@@ -224,7 +236,7 @@ impl SimControl {
     /// [`Disk::flip_bit`]: crate::plane::backend::sim::Disk::flip_bit
     pub fn flip_bit(&self, path: impl AsRef<Path>, bit: u64) -> IoResult<()> {
         let path = path.as_ref();
-        let flipped = self.world.lock().fs.flip_bit(path.as_os_str().as_bytes(), bit);
+        let flipped = self.at_home().here.fs.flip_bit(path.as_os_str().as_bytes(), bit);
         flipped.map_err(|errno| not_there(errno, path))
     }
 
@@ -235,13 +247,13 @@ impl SimControl {
     /// No such file.
     pub fn damage(&self, path: impl AsRef<Path>, bytes: Range<u64>) -> IoResult<()> {
         let path = path.as_ref();
-        let damaged = self.world.lock().fs.damage(path.as_os_str().as_bytes(), bytes);
+        let damaged = self.at_home().here.fs.damage(path.as_os_str().as_bytes(), bytes);
         damaged.map_err(|errno| not_there(errno, path))
     }
 
     /// The world's clock.
     pub fn now(&self) -> Instant {
-        self.world.lock().time.now()
+        self.at_home().time.now()
     }
 }
 
@@ -252,10 +264,10 @@ fn not_there(errno: i32, path: &Path) -> IoError {
 
 impl fmt::Debug for SimControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.world.lock();
+        let state = self.at_home();
         f.debug_struct("SimControl")
             .field("now", &state.time.now())
-            .field("held", &state.controls.held.len())
+            .field("held", &state.here.controls.held.len())
             .finish_non_exhaustive()
     }
 }

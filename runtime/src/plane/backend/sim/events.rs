@@ -12,6 +12,7 @@ use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::disk::Survival;
 use crate::plane::backend::sim::durable::Syncing;
 use crate::plane::backend::sim::net::packet::Packet;
+use crate::plane::backend::sim::site::HostId;
 use crate::plane::backend::sim::world::{LoopId, ObjectId};
 use crate::plane::fd::RawDescriptor;
 use crate::plane::time::Instant;
@@ -69,6 +70,8 @@ pub(super) enum Event {
     Arrive(Packet),
     /// A connection request that was dropped is sent again.
     Redial(ObjectId),
+    /// What one end of a connection has sent and was lost is sent again.
+    Resend(ObjectId),
     /// A sync reaches the disk; its completion comes right after.
     Synced(Syncing, SyncFate),
 }
@@ -103,7 +106,7 @@ impl Posted {
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     now: u64,
-    planned: BTreeMap<(u64, u64), Event>,
+    planned: BTreeMap<(u64, u64), (HostId, Event)>,
     sequence: u64,
 }
 
@@ -112,10 +115,10 @@ impl Timeline {
         Instant::from_nanos(self.now)
     }
 
-    /// Plans an event. One planned for the past happens now.
-    pub(super) fn plan(&mut self, at: Instant, event: Event) {
+    /// Plans an event on a host. One planned for the past happens now.
+    pub(super) fn plan(&mut self, at: Instant, host: HostId, event: Event) {
         self.sequence += 1;
-        self.planned.insert((at.as_nanos().max(self.now), self.sequence), event);
+        self.planned.insert((at.as_nanos().max(self.now), self.sequence), (host, event));
     }
 
     /// When the next event is due.
@@ -124,7 +127,7 @@ impl Timeline {
     }
 
     /// Moves the clock to the next event and takes it, unless it is due after `last`.
-    pub(super) fn take(&mut self, last: Instant) -> Option<Event> {
+    pub(super) fn take(&mut self, last: Instant) -> Option<(HostId, Event)> {
         if self.next()? > last {
             return None;
         }
@@ -137,18 +140,18 @@ impl Timeline {
     pub(super) fn recall(&mut self, home: LoopId) -> Vec<Posted> {
         let theirs = |event: &Event| matches!(event, Event::Complete(posted) if posted.to == home);
         let keys: Vec<(u64, u64)> =
-            self.planned.iter().filter(|(_, event)| theirs(event)).map(|(key, _)| *key).collect();
+            self.planned.iter().filter(|(_, (_, event))| theirs(event)).map(|(key, _)| *key).collect();
         keys.iter()
             .filter_map(|key| match self.planned.remove(key) {
-                Some(Event::Complete(posted)) => Some(posted),
+                Some((_, Event::Complete(posted))) => Some(posted),
                 _ => None,
             })
             .collect()
     }
 
-    /// Nothing is planned any more.
-    pub(super) fn clear(&mut self) {
-        self.planned.clear();
+    /// Nothing is planned on a host any more, but what is on its way there.
+    pub(super) fn forget(&mut self, host: HostId) {
+        self.planned.retain(|_, (at, event)| *at != host || matches!(event, Event::Arrive(_)));
     }
 
     /// Moves the clock forward; never backward.
@@ -164,9 +167,11 @@ impl Timeline {
 mod tests {
     use super::*;
 
+    const HOST: HostId = HostId(0);
+
     fn redials(timeline: &mut Timeline, last: u64) -> Vec<(u64, u64)> {
         std::iter::from_fn(|| match timeline.take(Instant::from_nanos(last))? {
-            Event::Redial(object) => Some((timeline.now().as_nanos(), object.0)),
+            (_, Event::Redial(object)) => Some((timeline.now().as_nanos(), object.0)),
             _ => None,
         })
         .collect()
@@ -176,7 +181,7 @@ mod tests {
     fn events_come_by_time_then_by_order_of_planning() {
         let mut timeline = Timeline::default();
         for (at, name) in [(30, 0), (10, 1), (20, 2), (10, 3)] {
-            timeline.plan(Instant::from_nanos(at), Event::Redial(ObjectId(name)));
+            timeline.plan(Instant::from_nanos(at), HOST, Event::Redial(ObjectId(name)));
         }
         assert_eq!(redials(&mut timeline, 20), [(10, 1), (10, 3), (20, 2)]);
         assert_eq!(timeline.now().as_nanos(), 20);
@@ -187,7 +192,7 @@ mod tests {
     fn the_past_happens_now() {
         let mut timeline = Timeline::default();
         timeline.advance(Instant::from_nanos(50));
-        timeline.plan(Instant::from_nanos(10), Event::Redial(ObjectId(7)));
+        timeline.plan(Instant::from_nanos(10), HOST, Event::Redial(ObjectId(7)));
         assert_eq!(redials(&mut timeline, 50), [(50, 7)]);
     }
 

@@ -121,15 +121,17 @@ impl State {
                 Ok(())
             }
             RawOp::StatPath { .. } => {
-                let stat = self.fs.stat(self.fs.lookup(op.operand.path())?)?;
+                let stat = self.here.fs.stat(self.here.fs.lookup(op.operand.path())?)?;
                 op.operand.put_stat(stat);
                 Ok(())
             }
-            RawOp::Rename { replace, .. } => self.fs.rename(op.operand.path(), op.operand.new_path(), replace, now),
-            RawOp::Unlink { directory, .. } => self.fs.unlink(op.operand.path(), directory, now),
-            RawOp::Mkdir { mode, .. } => self.fs.make_directory(op.operand.path(), mode, now),
+            RawOp::Rename { replace, .. } => {
+                self.here.fs.rename(op.operand.path(), op.operand.new_path(), replace, now)
+            }
+            RawOp::Unlink { directory, .. } => self.here.fs.unlink(op.operand.path(), directory, now),
+            RawOp::Mkdir { mode, .. } => self.here.fs.make_directory(op.operand.path(), mode, now),
             RawOp::ReadDir { .. } => {
-                let listing = self.fs.list(op.operand.path(), now)?;
+                let listing = self.here.fs.list(op.operand.path(), now)?;
                 op.operand.put_listing(listing);
                 Ok(())
             }
@@ -144,7 +146,7 @@ impl State {
 
     fn stat_object(&self, object: ObjectId) -> Result<libc::statx, Errno> {
         match self.body(object)? {
-            Body::File(file) => self.fs.stat(file.inode),
+            Body::File(file) => self.here.fs.stat(file.inode),
             Body::PipeReader(_) | Body::PipeWriter(_) => Ok(blank_stat(libc::S_IFIFO | 0o600)),
             Body::Socket(_) => Ok(blank_stat(libc::S_IFSOCK | 0o777)),
         }

@@ -29,7 +29,7 @@ impl State {
         if !self.has_room_for_descriptor() {
             return Err(libc::EMFILE);
         }
-        let inode = self.fs.open(op.operand.path(), flags, how.mode, self.time.now())?;
+        let inode = self.here.fs.open(op.operand.path(), flags, how.mode, self.time.now())?;
         let access = flags & libc::O_ACCMODE;
         let file = OpenFile {
             inode,
@@ -59,7 +59,7 @@ impl State {
         if !fits(at, op.want()) {
             return Err(libc::EINVAL);
         }
-        let bytes = self.fs.read(inode, at, op.want(), self.time.now())?;
+        let bytes = self.here.fs.read(inode, at, op.want(), self.time.now())?;
         op.operand.scatter(0, &bytes);
         if offset == NO_OFFSET {
             self.file_mut(object)?.position = at + bytes.len() as u64;
@@ -79,16 +79,16 @@ impl State {
             return Err(libc::EINVAL);
         }
         let mut bytes = op.operand.gather(0, op.want());
-        if !bytes.is_empty() && self.chance.happens(self.disk_faults.bit_flip) {
+        if !bytes.is_empty() && self.chance.happens(self.here.disk_faults.bit_flip) {
             let bit = self.chance.within(0..bytes.len() as u64 * 8) as usize;
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        let (count, end) = self.fs.write(inode, (!append).then_some(at), &bytes, self.time.now())?;
+        let (count, end) = self.here.fs.write(inode, (!append).then_some(at), &bytes, self.time.now())?;
         if offset == NO_OFFSET {
             self.file_mut(object)?.position = end;
         }
         if op.is_durable() && count > 0 {
-            self.syncing = self.fs.begin_range_sync(inode, end - count as u64, count as u64);
+            self.syncing = self.here.fs.begin_range_sync(inode, end - count as u64, count as u64);
         }
         Ok(Some(count))
     }
@@ -100,7 +100,7 @@ impl State {
             return Err(libc::EINVAL);
         }
         let inode = file.inode;
-        self.fs.truncate(inode, len, now)
+        self.here.fs.truncate(inode, len, now)
     }
 
     pub(super) fn allocate(&mut self, object: ObjectId, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
@@ -115,27 +115,27 @@ impl State {
             Body::Socket(_) => return Err(libc::ENODEV),
         };
         let inode = file.inode;
-        self.fs.allocate(inode, offset, len, keep_size, now)
+        self.here.fs.allocate(inode, offset, len, keep_size, now)
     }
 
     /// Locks the file, unless another opening of it has the lock.
     pub(super) fn try_lock(&mut self, object: ObjectId) -> Result<bool, Errno> {
         let inode = self.file_mut(object)?.inode;
-        Ok(*self.locks.entry(inode).or_insert(object) == object)
+        Ok(*self.here.locks.entry(inode).or_insert(object) == object)
     }
 
     /// An opening ends, and with it the lock it may have had.
     pub(super) fn end_file(&mut self, object: ObjectId, file: &OpenFile) {
-        if self.locks.get(&file.inode) == Some(&object) {
-            self.locks.remove(&file.inode);
+        if self.here.locks.get(&file.inode) == Some(&object) {
+            self.here.locks.remove(&file.inode);
         }
-        self.fs.close(file.inode);
+        self.here.fs.close(file.inode);
     }
 
     /// Begins a sync; it has its effect when its completion has come so far. See [`post`](State::post).
     pub(super) fn sync(&mut self, object: ObjectId) -> Result<(), Errno> {
         let inode = self.file_mut(object)?.inode;
-        self.syncing = Some(self.fs.begin_sync(inode, self.time.now())?);
+        self.syncing = Some(self.here.fs.begin_sync(inode, self.time.now())?);
         Ok(())
     }
 

@@ -1,12 +1,113 @@
 //! A simulated host that outlives the programs that run on it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, MutexGuard};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::sim::control::SimControl;
 use crate::plane::backend::sim::disk::Disk;
-use crate::plane::backend::sim::world::{LoopId, World};
+use crate::plane::backend::sim::network::{Link, NetworkCounters};
+use crate::plane::backend::sim::site::{HOSTS_MAX, HostId};
+use crate::plane::backend::sim::world::{LoopId, State, World};
+use crate::plane::time::Instant;
+
+/// A simulated world from the side of what runs in it: several hosts, one network, one clock.
+///
+/// A clone is the same world.
+#[derive(Clone)]
+pub struct SimWorld {
+    world: Arc<World>,
+}
+
+impl SimWorld {
+    /// The hosts a world has room for.
+    pub const HOSTS_MAX: usize = HOSTS_MAX;
+
+    /// The world a host is in.
+    pub fn of(host: &SimHost) -> SimWorld {
+        SimWorld { world: Arc::clone(&host.world) }
+    }
+
+    /// Another host, with a disk and an address of its own.
+    ///
+    /// # Errors
+    ///
+    /// The world has as many as it may: ENOSPC.
+    pub fn host(&self, name: &str) -> IoResult<SimHost> {
+        let host = self.world.lock().add_host(name).ok_or_else(|| {
+            IoError::new(errno::ENOSPC, OpKind::Setup, Stage::Setup)
+                .with_context(format!("{name}: a simulated world has {HOSTS_MAX} hosts at most"))
+        })?;
+        Ok(SimHost { world: Arc::clone(&self.world), host })
+    }
+
+    /// The world's clock.
+    pub fn now(&self) -> Instant {
+        self.world.lock().time.now()
+    }
+
+    /// A digest of everything that happened so far. Two runs that agree in it were the same run.
+    pub fn digest(&self) -> u64 {
+        self.world.lock().trace.digest()
+    }
+
+    /// Keeps a line of text for everything that happens from now on.
+    pub fn keep_trace(&self) {
+        self.world.lock().trace.lines.get_or_insert_default();
+    }
+
+    /// The lines kept so far; empty when none are kept.
+    pub fn trace(&self) -> String {
+        self.world.lock().trace.lines.clone().unwrap_or_default()
+    }
+
+    /// How every wire behaves that was not told otherwise.
+    pub fn set_links(&self, link: Link) {
+        self.world.lock().network.common = link;
+    }
+
+    /// How the wire from one host to another behaves.
+    pub fn set_link(&self, from: &SimHost, to: &SimHost, link: Link) {
+        self.world.lock().network.links.insert((from.host, to.host), link);
+    }
+
+    /// Nothing gets from one host to the other any more; the other way is left as it is.
+    pub fn cut(&self, from: &SimHost, to: &SimHost) {
+        self.world.lock().network.cut.insert((from.host, to.host));
+    }
+
+    /// What is sent from one host to the other gets there again.
+    pub fn mend(&self, from: &SimHost, to: &SimHost) {
+        self.world.lock().network.cut.remove(&(from.host, to.host));
+    }
+
+    /// What the network did so far.
+    pub fn counters(&self) -> NetworkCounters {
+        self.world.lock().network.counters
+    }
+
+    /// Draws a number below `bound` from the world's chance; 0 when `bound` is 0.
+    pub fn draw(&self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.world.lock().chance.within(0..bound) }
+    }
+
+    /// Lets the next event happen, unless it is due after `last`; false then.
+    pub(crate) fn step(&self, last: Instant) -> bool {
+        self.world.lock().step(last)
+    }
+
+    /// Moves the clock to `to`; everything due before has happened.
+    pub(crate) fn advance(&self, to: Instant) {
+        self.world.lock().run_until(to);
+    }
+}
+
+impl fmt::Debug for SimWorld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimWorld").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
 
 /// A host in a simulated world: a disk, a clock, and power that can be cut. Programs run on it one after another; a
 /// clone is the same host.
@@ -48,12 +149,13 @@ use crate::plane::backend::sim::world::{LoopId, World};
 #[derive(Clone)]
 pub struct SimHost {
     world: Arc<World>,
+    host: HostId,
 }
 
 impl SimHost {
     /// A host alone in a world of its own, which is a function of `seed`.
     pub fn new(seed: u64) -> SimHost {
-        SimHost { world: Arc::new(World::new(seed)) }
+        SimHost { world: Arc::new(World::new(seed)), host: HostId(0) }
     }
 
     /// The world it is in, to open a loop there.
@@ -61,19 +163,53 @@ impl SimHost {
         &self.world
     }
 
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.at_home().here.name.clone()
+    }
+
+    /// Gives it another name.
+    pub(crate) fn rename(&self, name: &str) {
+        name.clone_into(&mut self.at_home().here.name);
+    }
+
+    /// The address the other hosts of its world reach it at; its own programs may use it as well as the loopback.
+    pub fn ip(&self) -> Ipv4Addr {
+        self.host.ip()
+    }
+
+    /// Resets every TCP connection this host has, of which both ends are told `ECONNRESET`; answers how many.
+    pub fn reset_connections(&self) -> usize {
+        self.at_home().reset_connections()
+    }
+
+    /// What the ops of its programs wait for, in words.
+    pub(crate) fn describe_waiting(&self) -> String {
+        self.at_home().describe_waiting_here()
+    }
+
+    /// Which of its world's hosts it is.
+    pub(super) fn id(&self) -> HostId {
+        self.host
+    }
+
+    fn at_home(&self) -> MutexGuard<'_, State> {
+        self.world.at(self.host)
+    }
+
     /// The fault controls. A completion injected with them reaches the host's first loop.
     pub fn control(&self) -> SimControl {
-        SimControl::new(Arc::clone(&self.world), LoopId::FIRST)
+        SimControl::new(Arc::clone(&self.world), self.host, LoopId::FIRST)
     }
 
     /// A copy of the disk, and of what the page cache holds, as they are now; after a power cut, as they were then.
     pub fn disk(&self) -> Disk {
-        Disk(self.world.lock().fs.clone())
+        Disk(self.at_home().here.fs.clone())
     }
 
     /// The number of steps so far, of all programs that ran here: ops issued, and events that happened.
     pub fn steps(&self) -> u64 {
-        self.world.lock().power.steps()
+        self.at_home().here.power.steps()
     }
 
     /// Cuts the power at this step: the ones before it have happened, it does not. The program that runs then ends
@@ -84,17 +220,17 @@ impl SimHost {
     ///
     /// [`RunError::Kernel`]: crate::shard::RunError::Kernel
     pub fn cut_power_at(&self, step: u64) {
-        self.world.lock().power.cut_at(step);
+        self.at_home().here.power.cut_at(step);
     }
 
     /// Cuts the power now.
     pub fn cut_power(&self) {
-        self.world.lock().power.cut();
+        self.at_home().here.power.cut();
     }
 
     /// Whether the power is cut.
     pub fn is_cut(&self) -> bool {
-        self.world.lock().power.is_cut()
+        self.at_home().here.power.is_cut()
     }
 
     /// Puts the power on, with this disk: that of before, after a power cut or not, or any other. Nothing else is left
@@ -104,7 +240,7 @@ impl SimHost {
     ///
     /// A program runs here: EBUSY.
     pub fn power_on(&self, disk: Disk) -> IoResult<()> {
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         if state.loops() > 0 {
             return Err(IoError::new(errno::EBUSY, OpKind::Setup, Stage::Setup)
                 .with_context("a program runs on this simulated host; cut its power first, and let it end"));
@@ -118,17 +254,17 @@ impl SimHost {
     ///
     /// It is called while the world stands still, and must not use the host.
     pub fn before_disk_changes(&self, watcher: impl FnMut(Disk) + Send + 'static) {
-        self.world.lock().power.watch(Some(Box::new(watcher)));
+        self.at_home().here.power.watch(Some(Box::new(watcher)));
     }
 
     /// Nobody watches the disk any more.
     pub fn unwatch_disk(&self) {
-        self.world.lock().power.watch(None);
+        self.at_home().here.power.watch(None);
     }
 }
 
 impl fmt::Debug for SimHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimHost").field("power", &self.world.lock().power).finish_non_exhaustive()
+        f.debug_struct("SimHost").field("power", &self.at_home().here.power).finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@
 //! for ever, and what it asks of the real system is real.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
@@ -29,6 +29,7 @@ use crate::plane::backend::sim::control::Rule;
 use crate::plane::backend::sim::memory::Operand;
 use crate::plane::backend::sim::net::address::Family;
 use crate::plane::backend::sim::ops::InFlight;
+use crate::plane::backend::sim::site::{HostId, Table};
 use crate::plane::backend::sim::world::{Errno, LoopId, ObjectId, State, World};
 use crate::plane::backend::{
     Backend, BackendConfig, BackendKind, Caps, Feature, Full, OpSet, RawCompletion, SocketKind, SocketOption,
@@ -42,7 +43,8 @@ use crate::plane::token::Token;
 pub use control::{Held, SimControl};
 pub use disk::{Disk, Survival};
 pub use faults::DiskFaults;
-pub use host::SimHost;
+pub use host::{SimHost, SimWorld};
+pub use network::{Link, NetworkCounters};
 
 mod control;
 mod disk;
@@ -56,11 +58,14 @@ mod host;
 mod journal;
 mod memory;
 mod net;
+mod network;
 mod ops;
 mod pages;
 mod pipe;
 mod power;
+mod site;
 mod sparse;
+mod trace;
 mod unsynced;
 mod world;
 
@@ -93,7 +98,10 @@ const FEATURES: [Feature; 5] =
 /// ```
 pub struct SimBackend {
     world: Arc<World>,
+    host: HostId,
     home: LoopId,
+    /// What closes this host's descriptors.
+    table: Arc<dyn DescriptorTable>,
     caps: Caps,
     waker: Waker,
     queue: Vec<Entry>,
@@ -116,25 +124,40 @@ enum Entry {
 impl SimBackend {
     /// The fault controls of this loop's world.
     pub fn control(&self) -> SimControl {
-        SimControl::new(Arc::clone(&self.world), self.home)
+        SimControl::new(Arc::clone(&self.world), self.host, self.home)
+    }
+
+    /// Whether something has reached this loop; nothing happens meanwhile.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.world.lock().has_ready(self.home)
+    }
+
+    /// The loop has nothing to do: its looks are free again.
+    pub(crate) fn rest(&mut self) {
+        self.looks = 0;
+    }
+
+    fn at_home(&self) -> MutexGuard<'_, State> {
+        self.world.at(self.host)
     }
 
     /// Hands the queue over. Jobs run here, without the world's lock, since they may use it.
     fn hand_over(&mut self) {
-        let mut state = self.world.lock();
+        let (world, host) = (Arc::clone(&self.world), self.host);
+        let mut state = world.at(host);
         for entry in self.queue.drain(..) {
             match entry {
                 Entry::Cancel(token) => state.cancel(self.home, token),
                 Entry::Submit(op) if !self.caps.supports(op.kind()) => state.post(&op, -errno::ENOSYS, false),
                 Entry::Submit(op) if asks_hidden(&self.caps, op.operand.op()) => state.post(&op, -errno::EINVAL, false),
-                Entry::Submit(mut op) if op.kind() == OpKind::Job && !state.power.is_cut() => {
-                    let ruled = state.controls.rule_for(OpKind::Job);
+                Entry::Submit(mut op) if op.kind() == OpKind::Job && !state.here.power.is_cut() => {
+                    let ruled = state.here.controls.rule_for(OpKind::Job);
                     drop(state);
                     let res = match ruled {
                         Some(Rule::Answer(res)) => res,
                         _ => op.operand.take_call().map_or(-errno::EINVAL, run),
                     };
-                    state = self.world.lock();
+                    state = world.at(host);
                     state.post(&op, res, false);
                 }
                 Entry::Submit(op) => state.issue(op),
@@ -145,26 +168,26 @@ impl SimBackend {
     /// Looks at the kernel without waiting: what is due has happened. See the module's text on the clock.
     fn look(&mut self) {
         self.looks = self.looks.saturating_add(1);
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         let now = state.time.now();
         state.run_until(if self.looks > FREE_LOOKS { now + LOOK } else { now });
     }
 
     /// Lets things happen until something is ready for this loop.
     fn wait_until(&mut self, deadline: Option<Instant>) -> IoResult<()> {
-        let mut state = self.world.lock();
-        while !state.power.is_cut() && !state.has_ready(self.home) && !self.waker.is_rung() {
+        let mut state = self.at_home();
+        while !state.here.power.is_cut() && !state.has_ready(self.home) && !self.waker.is_rung() {
             if state.step(deadline.unwrap_or(Instant::NEVER)) {
                 continue;
             }
-            if state.power.is_cut() {
+            if state.here.power.is_cut() {
                 break;
             }
             let Some(deadline) = deadline else { return Err(self.quiescent(&state)) };
             state.time.advance(deadline);
             return Ok(());
         }
-        if state.power.is_cut() {
+        if state.here.power.is_cut() {
             drop(state);
             return self.heed_power().map(drop);
         }
@@ -177,21 +200,23 @@ impl SimBackend {
     /// Whether the power is cut. The first time that is an error, which ends the loop; from then on every op it has
     /// is answered, so that it comes to its end.
     fn heed_power(&mut self) -> IoResult<bool> {
-        let mut state = self.world.lock();
-        if !state.power.is_cut() {
+        let mut state = self.at_home();
+        if !state.here.power.is_cut() {
             return Ok(false);
         }
         state.abandon(self.home);
         if self.told_of_power {
             return Ok(true);
         }
+        let steps = state.here.power.steps();
+        drop(state);
         self.told_of_power = true;
         Err(IoError::new(libc::EHOSTDOWN, OpKind::Wait, Stage::Completion)
-            .with_context(format!("the power of the simulated host was cut at step {}", state.power.steps())))
+            .with_context(format!("the power of the simulated host was cut at step {steps}")))
     }
 
     fn quiescent(&self, state: &State) -> IoError {
-        let held = match state.controls.held() {
+        let held = match state.here.controls.held() {
             0 => String::new(),
             held => format!("; {held} completions are held back by the fault controls"),
         };
@@ -206,8 +231,7 @@ impl SimBackend {
     }
 
     fn own(&self, raw: RawDescriptor) -> Fd {
-        let table: Arc<dyn DescriptorTable> = Arc::<World>::clone(&self.world);
-        Fd::of_table(raw, table)
+        Fd::of_table(raw, Arc::clone(&self.table))
     }
 
     /// A synchronous call on a descriptor.
@@ -218,7 +242,7 @@ impl SimBackend {
         context: impl FnOnce() -> String,
         call: impl FnOnce(&mut State, ObjectId) -> Result<T, Errno>,
     ) -> IoResult<T> {
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         let answer = state.lookup(fd.raw()).and_then(|object| call(&mut state, object));
         state.settle();
         answer.map_err(|errno| IoError::new(errno, op, Stage::Completion).with_context(context()))
@@ -230,7 +254,7 @@ impl SimBackend {
         what: &'static str,
         make: impl FnOnce(&mut State) -> (ObjectId, ObjectId),
     ) -> IoResult<(Fd, Fd)> {
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         let (a, b) = make(&mut state);
         let installed = state.install(a).and_then(|a| match state.install(b) {
             Ok(b) => Ok((a, b)),
@@ -283,17 +307,21 @@ impl Backend for SimBackend {
         }
         let host = config.host.clone().unwrap_or_else(|| SimHost::new(config.seed));
         let world = Arc::clone(host.world());
+        let host = host.id();
         let home = {
-            let mut state = world.lock();
-            if state.power.is_cut() {
+            let mut state = world.at(host);
+            if state.here.power.is_cut() {
                 return Err(IoError::new(libc::EHOSTDOWN, OpKind::Setup, Stage::Setup)
                     .with_context("the simulated host has no power; put it on with SimHost::power_on"));
             }
             state.enter()
         };
+        let table = Arc::new(Table { world: Arc::clone(&world), host });
         Ok(SimBackend {
             world,
+            host,
             home,
+            table,
             caps,
             waker: Waker::flag(),
             queue: Vec::new(),
@@ -357,11 +385,11 @@ impl Backend for SimBackend {
 
     fn has_completions(&mut self) -> bool {
         self.look();
-        self.world.lock().has_ready(self.home)
+        self.at_home().has_ready(self.home)
     }
 
     fn reap(&mut self, out: &mut Vec<RawCompletion>) {
-        self.world.lock().reap(self.home, out);
+        self.at_home().reap(self.home, out);
     }
 
     fn submission_space(&self) -> usize {
@@ -377,7 +405,7 @@ impl Backend for SimBackend {
     }
 
     fn now(&self) -> Instant {
-        self.world.lock().time.now()
+        self.at_home().time.now()
     }
 
     unsafe fn register_buffer(&mut self, _memory: RawSlice) -> Option<u16> {
@@ -396,7 +424,7 @@ impl Backend for SimBackend {
             socket2::Domain::UNIX => Ok(Family::Unix),
             _ => Err(libc::EAFNOSUPPORT),
         };
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         family
             .and_then(|family| {
                 let object = state.make_socket(family, kind);
@@ -445,7 +473,7 @@ impl Backend for SimBackend {
         // SAFETY: the caller vouches for the memory during the call, and the operand ends with it.
         let operand = unsafe { Operand::new(RawOp::Send { fd: fd.raw(), buf, all: false }) };
         let mut op = InFlight::new(self.home, Token::from_raw(0), operand);
-        let mut state = self.world.lock();
+        let mut state = self.at_home();
         let sent = state.try_at_once(&mut op);
         state.settle();
         sent
@@ -477,7 +505,7 @@ impl Drop for SimBackend {
     fn drop(&mut self) {
         // Ops that were never handed over end here, before the world is asked to forget the others.
         self.queue.clear();
-        self.world.lock().leave(self.home);
+        self.at_home().leave(self.home);
     }
 }
 

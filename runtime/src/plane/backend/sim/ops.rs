@@ -87,12 +87,12 @@ impl InFlight {
 impl State {
     /// Starts an op, unless the fault controls have another answer.
     pub(super) fn issue(&mut self, mut op: InFlight) {
-        if self.power.counts_down() {
+        if self.here.power.counts_down() {
             return self.keep(op);
         }
         // A durable write meets what was ordered for syncs as well.
-        let rule = match self.controls.rule_for(op.kind()) {
-            None if op.is_durable() => self.controls.rule_for(OpKind::Sync),
+        let rule = match self.here.controls.rule_for(op.kind()) {
+            None if op.is_durable() => self.here.controls.rule_for(OpKind::Sync),
             rule => rule,
         };
         match rule {
@@ -101,10 +101,10 @@ impl State {
             Some(Rule::Sync(fate)) => op.fate = fate,
             None => {}
         }
-        if self.power.is_watched() && self.changes_disk(op.operand.op()) {
+        if self.here.power.is_watched() && self.changes_disk(op.operand.op()) {
             self.show_disk();
         }
-        if self.disk_faults.any() && self.meets_disk_fault(&mut op) {
+        if self.here.disk_faults.any() && self.meets_disk_fault(&mut op) {
             return self.settle();
         }
         match side_of(op.operand.op()) {
@@ -125,7 +125,7 @@ impl State {
 
     /// Lets the seed decide whether the disk fails an op; true when it did, and the op was answered.
     fn meets_disk_fault(&mut self, op: &mut InFlight) -> bool {
-        let faults = self.disk_faults;
+        let faults = self.here.disk_faults;
         let (fails, short) = match *op.operand.op() {
             RawOp::Read { fd, .. } | RawOp::ReadVectored { fd, .. } if self.is_file(fd) => {
                 (faults.read_error, faults.short_read)
@@ -198,7 +198,7 @@ impl State {
 
     /// Tries an op now or never: its result, or none when it would have to wait or others wait before it.
     pub(super) fn try_at_once(&mut self, op: &mut InFlight) -> Option<i32> {
-        if self.controls.concerns(op.kind()) || self.power.is_cut() {
+        if self.here.controls.concerns(op.kind()) || self.here.power.is_cut() {
             return None;
         }
         let (raw, side) = side_of(op.operand.op())?;
@@ -242,15 +242,15 @@ impl State {
             *latest = at.max(*latest);
             at = *latest;
         }
-        self.fs.stamp(at);
+        self.here.fs.stamp(at);
         if let Some(sync) = self.syncing.take() {
             if let SyncFate::Fails(errno, _) = op.fate {
                 res = -errno;
             }
-            self.time.plan(at, Event::Synced(sync.completing(at), op.fate));
+            self.time.plan(at, self.current, Event::Synced(sync.completing(at), op.fate));
         }
         let completion = RawCompletion { token: op.token, res, more };
-        self.time.plan(at, Event::Complete(Posted { to: op.home, completion, kind: op.kind() }));
+        self.time.plan(at, self.current, Event::Complete(Posted { to: op.home, completion, kind: op.kind() }));
     }
 
     /// Tries the waiting ops of every object that changed, until nothing changes any more.
@@ -342,7 +342,8 @@ impl State {
             let completion = RawCompletion { token: op.token, res: -libc::EHOSTDOWN, more: false };
             self.hand_over(Posted { to: home, completion, kind: op.kind() });
         }
-        for posted in self.time.recall(home).into_iter().chain(self.controls.recall(home)) {
+        let limbo = std::mem::take(&mut self.here.limbo);
+        for posted in self.time.recall(home).into_iter().chain(self.here.controls.recall(home)).chain(limbo) {
             if let Some(raw) = posted.descriptor() {
                 // One that a rule made up was never open.
                 let _ = self.close(raw);
@@ -378,6 +379,18 @@ impl State {
             words.push(format!("{} more", waiting.len() - SHOWN_MAX));
         }
         if words.is_empty() { "no op is in flight".to_owned() } else { format!("in flight: {}", words.join(", ")) }
+    }
+
+    /// What the ops of this host wait for.
+    pub(super) fn describe_waiting_here(&self) -> String {
+        let here = |op: &InFlight| op.object.is_some_and(|object| object.host() == self.current);
+        let words: Vec<String> = self
+            .ops
+            .values()
+            .filter(|op| here(op))
+            .filter_map(|op| side_of(op.operand.op()).map(|(raw, _)| format!("{} on descriptor {raw}", op.kind())))
+            .collect();
+        words.join(", ")
     }
 
     /// What an object is ready for, of what is wanted; trouble counts always.

@@ -1,7 +1,8 @@
 //! The world: one lock around everything the simulated kernel knows.
 //!
-//! A world has one clock, one line of events and one stream of chance, and in it a host with its descriptors, ports,
-//! names and files. The loops that run on it have a place each for their completions. A descriptor stands for an
+//! A world has one clock, one line of events and one stream of chance, and in it hosts, each with its descriptors,
+//! ports, names and files; see [`site`]. The loops that run there have a place each for their completions. Whatever
+//! happens, happens on one host: whoever has the lock has gone there before. A descriptor stands for an
 //! object (a socket, a pipe's end, an opened file); ops wait on objects. Whatever changes an object touches it, and
 //! before anything else happens every touched object's waiting ops are tried again, in order: see [`ops`].
 //!
@@ -9,38 +10,43 @@
 //! no address and no hash decides anything.
 //!
 //! [`ops`]: super::ops
+//! [`site`]: super::site
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::plane::backend::RawCompletion;
-use crate::plane::backend::sim::control::Controls;
 use crate::plane::backend::sim::disk::Disk;
 use crate::plane::backend::sim::durable::Syncing;
 use crate::plane::backend::sim::events::{Chance, Event, Posted, Timeline};
-use crate::plane::backend::sim::faults::DiskFaults;
 use crate::plane::backend::sim::file::OpenFile;
-use crate::plane::backend::sim::fs::{FileSystem, Inode};
 use crate::plane::backend::sim::net::Socket;
 use crate::plane::backend::sim::net::address::Ports;
 use crate::plane::backend::sim::net::unix::UnixNames;
+use crate::plane::backend::sim::network::Network;
 use crate::plane::backend::sim::ops::{InFlight, OpId};
 use crate::plane::backend::sim::pipe::{PipeReader, PipeWriter};
-use crate::plane::backend::sim::power::Power;
-use crate::plane::fd::{DescriptorTable, RawDescriptor};
+use crate::plane::backend::sim::site::{HOSTS_MAX, HostId, Site};
+use crate::plane::backend::sim::trace::Trace;
+use crate::plane::fd::RawDescriptor;
 use crate::plane::time::Instant;
 
 /// A positive error number, as in Linux.
 pub(super) type Errno = i32;
 
-/// The number of the first descriptor; those below are the standard streams', which a world does not have.
-const FIRST_DESCRIPTOR: RawDescriptor = 3;
-/// Open descriptors at most, until a test says otherwise.
-const DESCRIPTORS_MAX: usize = 1 << 20;
-
 /// Something a descriptor can stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ObjectId(pub(super) u64);
+
+impl ObjectId {
+    const HOST_SHIFT: u32 = 48;
+
+    /// The host it is on, or was.
+    pub(super) fn host(self) -> HostId {
+        HostId((self.0 >> ObjectId::HOST_SHIFT) as u16)
+    }
+}
 
 /// One of the loops that run on a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,19 +89,11 @@ pub(super) struct Object {
 }
 
 /// A loop's place in the world.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Place {
+    host: HostId,
     ready: Vec<Posted>,
     left: bool,
-}
-
-/// Which number stands for which object.
-#[derive(Debug)]
-struct Descriptors {
-    open: BTreeMap<RawDescriptor, ObjectId>,
-    free: BTreeSet<RawDescriptor>,
-    next: RawDescriptor,
-    limit: usize,
 }
 
 /// The world behind its lock.
@@ -107,7 +105,7 @@ pub(super) struct World(Mutex<State>);
 pub(super) struct State {
     pub(super) time: Timeline,
     pub(super) chance: Chance,
-    pub(super) controls: Controls,
+    pub(super) trace: Trace,
     pub(super) objects: BTreeMap<ObjectId, Object>,
     objects_made: u64,
     /// Objects that changed and whose waiting ops are to be tried again.
@@ -117,26 +115,25 @@ pub(super) struct State {
     /// Waiting ops by loop and token.
     pub(super) tokens: BTreeMap<(LoopId, u64), OpId>,
     places: Vec<Place>,
-    descriptors: Descriptors,
-    pub(super) ports: Ports,
-    pub(super) unix_names: UnixNames,
-    pub(super) fs: FileSystem,
-    /// Which opening of a file has its lock.
-    pub(super) locks: BTreeMap<Inode, ObjectId>,
-    pub(super) disk_faults: DiskFaults,
     /// The sync of the op that is being performed.
     pub(super) syncing: Option<Syncing>,
-    pub(super) power: Power,
+    pub(super) network: Network,
+    /// The host things happen on right now, and what it has to itself. Its own place among `sites` is empty meanwhile.
+    pub(super) current: HostId,
+    pub(super) here: Box<Site>,
+    sites: Vec<Option<Box<Site>>>,
 }
 
 impl World {
+    /// A world of one host.
     pub(super) fn new(seed: u64) -> World {
         let mut chance = Chance::new(seed);
-        let first_port = chance.within(Ports::EPHEMERAL.start.into()..Ports::EPHEMERAL.end.into());
+        let first = HostId(0);
+        let here = Box::new(Site::new(first, "host", first_port(&mut chance)));
         World(Mutex::new(State {
             time: Timeline::default(),
             chance,
-            controls: Controls::default(),
+            trace: Trace::new(),
             objects: BTreeMap::new(),
             objects_made: 0,
             touched: VecDeque::new(),
@@ -144,47 +141,68 @@ impl World {
             ops_made: 0,
             tokens: BTreeMap::new(),
             places: Vec::new(),
-            descriptors: Descriptors {
-                open: BTreeMap::new(),
-                free: BTreeSet::new(),
-                next: FIRST_DESCRIPTOR,
-                limit: DESCRIPTORS_MAX,
-            },
-            ports: Ports::new(first_port as u16),
-            unix_names: UnixNames::default(),
-            fs: FileSystem::new(),
-            locks: BTreeMap::new(),
-            disk_faults: DiskFaults::default(),
             syncing: None,
-            power: Power::default(),
+            network: Network::default(),
+            current: first,
+            here,
+            sites: vec![None],
         }))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The world, at one of its hosts.
+    pub(super) fn at(&self, host: HostId) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.go_to(host);
+        state
+    }
 }
 
-impl DescriptorTable for World {
-    fn close(&self, raw: RawDescriptor) {
-        // A number that is closed already was closed by an op; there is nobody to tell.
-        let _ = self.lock().close(raw);
-    }
-
-    fn stop_listening(&self, raw: RawDescriptor) {
-        let mut state = self.lock();
-        // A number that stands for nothing any more listens to nothing.
-        if let Ok(object) = state.lookup(raw) {
-            state.give_up_listening(object);
-            state.settle();
-        }
-    }
+fn first_port(chance: &mut Chance) -> u16 {
+    chance.within(Ports::EPHEMERAL.start.into()..Ports::EPHEMERAL.end.into()) as u16
 }
 
 impl State {
-    /// A new loop's place.
+    /// From now on things happen on this host.
+    pub(super) fn go_to(&mut self, host: HostId) {
+        if host == self.current {
+            return;
+        }
+        debug_assert!(self.touched.is_empty(), "a host is left when all that changed there was seen to");
+        let Some(there) = self.sites.get_mut(host.0 as usize).and_then(Option::take) else { return };
+        let left = std::mem::replace(&mut self.here, there);
+        self.sites[self.current.0 as usize] = Some(left);
+        self.current = host;
+    }
+
+    /// A new host; none when the world has as many as it may.
+    pub(super) fn add_host(&mut self, name: &str) -> Option<HostId> {
+        let host = HostId(u16::try_from(self.sites.len()).ok().filter(|count| usize::from(*count) < HOSTS_MAX)?);
+        let first_port = first_port(&mut self.chance);
+        self.sites.push(Some(Box::new(Site::new(host, name, first_port))));
+        Some(host)
+    }
+
+    /// The host a packet from here to this address reaches.
+    pub(super) fn host_at(&self, ip: IpAddr) -> Option<HostId> {
+        if ip.is_loopback() {
+            return Some(self.current);
+        }
+        (0..self.sites.len() as u16).map(HostId).find(|host| IpAddr::V4(host.ip()) == ip)
+    }
+
+    /// Whether the host has no power.
+    pub(super) fn is_dark(&self, host: HostId) -> bool {
+        let site = if host == self.current { Some(&self.here) } else { self.sites[host.0 as usize].as_ref() };
+        site.is_none_or(|site| site.power.is_cut())
+    }
+
+    /// A new loop's place, on this host.
     pub(super) fn enter(&mut self) -> LoopId {
-        self.places.push(Place::default());
+        self.places.push(Place { host: self.current, ready: Vec::new(), left: false });
         LoopId(self.places.len() - 1)
     }
 
@@ -192,7 +210,7 @@ impl State {
     /// brought are closed.
     pub(super) fn leave(&mut self, home: LoopId) {
         let mut posted = self.time.recall(home);
-        posted.extend(self.controls.recall(home));
+        posted.extend(self.here.controls.recall(home));
         if let Some(place) = self.places.get_mut(home.0) {
             posted.append(&mut place.ready);
             place.left = true;
@@ -221,36 +239,47 @@ impl State {
 
     /// Lets the next event happen, unless it is due after `last`.
     pub(super) fn step(&mut self, last: Instant) -> bool {
-        if self.power.is_cut() || self.time.next().is_none_or(|next| next > last) || self.power.counts_down() {
-            return false;
+        let Some((host, event)) = self.time.take(last) else { return false };
+        self.go_to(host);
+        if self.here.power.counts_down() {
+            self.miss(event);
+            return true;
         }
-        let Some(event) = self.time.take(last) else { return false };
+        self.trace.note(self.time.now(), host, &event);
         match event {
             Event::Complete(posted) => self.deliver(posted),
             Event::Arrive(packet) => self.arrive(packet),
             Event::Redial(object) => self.redial(object),
+            Event::Resend(end) => self.resend(end),
             Event::Synced(sync, fate) => {
-                if self.power.is_watched() {
+                if self.here.power.is_watched() {
                     self.show_disk();
                 }
-                self.fs.end_sync(&sync, fate);
+                self.here.fs.end_sync(&sync, fate);
             }
         }
         self.settle();
         true
     }
 
+    /// Something would have happened on a host that has no power.
+    fn miss(&mut self, event: Event) {
+        match event {
+            Event::Complete(posted) => self.here.limbo.push(posted),
+            Event::Arrive(packet) => self.lose(packet),
+            Event::Redial(_) | Event::Resend(_) | Event::Synced(..) => {}
+        }
+    }
+
     /// Lets everything happen that is due by `until`, and moves the clock there.
     pub(super) fn run_until(&mut self, until: Instant) {
         while self.step(until) {}
-        if !self.power.is_cut() {
-            self.time.advance(until);
-        }
+        self.time.advance(until);
     }
 
     /// Shows the disk as it is before it changes, to whom it may concern.
     pub(super) fn show_disk(&mut self) {
-        self.power.show(Disk(self.fs.clone()));
+        self.here.power.show(Disk(self.here.fs.clone()));
     }
 
     pub(super) fn is_file(&self, raw: RawDescriptor) -> bool {
@@ -259,30 +288,32 @@ impl State {
 
     /// The number of loops that run here.
     pub(super) fn loops(&self) -> usize {
-        self.places.iter().filter(|place| !place.left).count()
+        self.places.iter().filter(|place| !place.left && place.host == self.current).count()
     }
 
-    /// The host begins anew, with this disk: no descriptor, no name and no event is left of what was before.
+    /// The host begins anew, with this disk: no descriptor, no name and no event is left of what was before, and
+    /// nobody is told.
     pub(super) fn begin_anew(&mut self, disk: Disk) {
-        let open: Vec<RawDescriptor> = self.descriptors.open.keys().copied().collect();
-        for raw in open {
-            // It was open a moment ago.
-            let _ = self.close(raw);
-        }
+        let host = self.current;
+        self.objects.retain(|object, _| object.host() != host);
+        self.time.forget(host);
+        self.network.forget(host);
+        let here = &mut *self.here;
+        here.descriptors.open.clear();
         // Handles of the host's former life may still be about: their numbers are not given out again.
-        self.descriptors.free.clear();
-        self.time.clear();
-        self.ports.clear();
-        self.unix_names = UnixNames::default();
-        self.locks.clear();
-        self.power.restore();
-        self.fs = disk.0;
-        self.fs.rest();
+        here.descriptors.free.clear();
+        here.ports.clear();
+        here.unix_names = UnixNames::default();
+        here.locks.clear();
+        here.limbo.clear();
+        here.power.restore();
+        here.fs = disk.0;
+        here.fs.rest();
     }
 
     /// A completion has reached its loop, unless the fault controls hold it back.
     fn deliver(&mut self, posted: Posted) {
-        if let Some(posted) = self.controls.hold_back(posted) {
+        if let Some(posted) = self.here.controls.hold_back(posted) {
             self.hand_over(posted);
         }
     }
@@ -295,7 +326,7 @@ impl State {
 
     pub(super) fn add(&mut self, body: Body) -> ObjectId {
         self.objects_made += 1;
-        let id = ObjectId(self.objects_made);
+        let id = ObjectId(u64::from(self.current.0) << ObjectId::HOST_SHIFT | self.objects_made);
         let object = Object { body, waiting: Default::default(), polls: Vec::new(), latest: [Instant::ORIGIN; 2] };
         self.objects.insert(id, object);
         id
@@ -315,15 +346,15 @@ impl State {
     }
 
     pub(super) fn has_room_for_descriptor(&self) -> bool {
-        self.descriptors.open.len() < self.descriptors.limit
+        self.here.descriptors.open.len() < self.here.descriptors.limit
     }
 
     pub(super) fn limit_descriptors(&mut self, limit: usize) {
-        self.descriptors.limit = limit;
+        self.here.descriptors.limit = limit;
     }
 
     pub(super) fn open_descriptors(&self) -> usize {
-        self.descriptors.open.len()
+        self.here.descriptors.open.len()
     }
 
     /// Gives an object the lowest free number. An object that cannot have one is ended.
@@ -332,7 +363,7 @@ impl State {
             self.end(object);
             return Err(libc::EMFILE);
         }
-        let table = &mut self.descriptors;
+        let table = &mut self.here.descriptors;
         let raw = table.free.pop_first().unwrap_or_else(|| {
             table.next += 1;
             table.next - 1
@@ -342,13 +373,13 @@ impl State {
     }
 
     pub(super) fn lookup(&self, raw: RawDescriptor) -> Result<ObjectId, Errno> {
-        self.descriptors.open.get(&raw).copied().ok_or(libc::EBADF)
+        self.here.descriptors.open.get(&raw).copied().ok_or(libc::EBADF)
     }
 
     /// Closes a descriptor, and with it its object.
     pub(super) fn close(&mut self, raw: RawDescriptor) -> Result<(), Errno> {
-        let object = self.descriptors.open.remove(&raw).ok_or(libc::EBADF)?;
-        self.descriptors.free.insert(raw);
+        let object = self.here.descriptors.open.remove(&raw).ok_or(libc::EBADF)?;
+        self.here.descriptors.free.insert(raw);
         self.end(object);
         self.settle();
         Ok(())

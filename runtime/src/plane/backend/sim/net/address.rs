@@ -1,13 +1,14 @@
-//! IP addresses of the simulated host, and who holds which port.
+//! IP addresses of a simulated host, and who holds which port.
 //!
-//! The host is alone in the world: it has the loopback addresses (127.0.0.0/8 and ::1) and routes to nowhere else.
+//! A host has the loopback addresses (127.0.0.0/8 and ::1), an address in 10.0.0.0/16, and routes to the other hosts
+//! of its world and nowhere else.
 //! Inside, addresses are canonical (an IPv4 address is never in its IPv6 form); a socket of the IPv6 family shows
 //! them mapped.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::plane::backend::sim::world::ObjectId;
+use crate::plane::backend::sim::world::{ObjectId, State};
 use crate::plane::time::Instant;
 
 /// A socket's family.
@@ -41,11 +42,6 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether the host has this address.
-pub(crate) fn is_here(ip: IpAddr) -> bool {
-    ip.is_loopback()
-}
-
 /// Where a packet to this address goes: to "any" means to the host itself.
 pub(crate) fn destination(target: SocketAddr) -> SocketAddr {
     match target.ip() {
@@ -55,11 +51,19 @@ pub(crate) fn destination(target: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The address a packet to `target` comes from when its socket is bound to none.
-pub(crate) fn source_for(target: IpAddr) -> IpAddr {
-    match target {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+impl State {
+    /// Whether this host has this address.
+    pub(crate) fn is_here(&self, ip: IpAddr) -> bool {
+        self.host_at(ip) == Some(self.current)
+    }
+
+    /// The address a packet to `target` comes from when its socket is bound to none.
+    pub(crate) fn source_for(&self, target: IpAddr) -> IpAddr {
+        match target {
+            IpAddr::V4(ip) if ip.is_loopback() || ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V4(_) => IpAddr::V4(self.current.ip()),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        }
     }
 }
 

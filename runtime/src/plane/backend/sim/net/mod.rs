@@ -275,10 +275,10 @@ impl State {
         }
         let (local, name) = (socket.local.take(), socket.name.take());
         if let Some(local) = local {
-            self.ports.release(Protocol::Tcp, local.address.port(), object);
+            self.here.ports.release(Protocol::Tcp, local.address.port(), object);
         }
         if let Some(name) = name {
-            self.unix_names.release(&name, object);
+            self.here.unix_names.release(&name, object);
         }
         self.stop_listening(object);
         self.touch(object);
@@ -288,10 +288,10 @@ impl State {
     pub(super) fn end_socket(&mut self, object: ObjectId, socket: Socket) {
         let protocol = socket.protocol();
         if let Some(local) = socket.local {
-            self.ports.release(protocol, local.address.port(), object);
+            self.here.ports.release(protocol, local.address.port(), object);
         }
         if let Some(name) = &socket.name {
-            self.unix_names.release(name, object);
+            self.here.unix_names.release(name, object);
         }
         match socket.phase {
             Phase::Fresh | Phase::Dialling(_) => {}

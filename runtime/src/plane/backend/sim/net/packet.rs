@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use crate::plane::backend::sim::world::ObjectId;
 
 /// Something on the wire. Addresses are canonical: an IPv4 address is never in its IPv6 form.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Packet {
     /// Asks whoever listens at `target` for a connection.
     Dial { from: ObjectId, source: SocketAddr, target: SocketAddr, window: usize },
@@ -28,7 +28,7 @@ pub(crate) enum Packet {
 }
 
 /// What one end of a connection tells the other.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Segment {
     /// Bytes of the stream.
     Data(Vec<u8>),

@@ -12,14 +12,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::plane::addr::SocketAddress;
-use crate::plane::backend::sim::events::{Event, span_nanos};
 use crate::plane::backend::sim::exec::Answer;
 use crate::plane::backend::sim::net::address::{Family, Local, Resting};
 use crate::plane::backend::sim::net::options::Options;
 use crate::plane::backend::sim::net::packet::{Packet, Segment};
 use crate::plane::backend::sim::net::{Phase, Socket};
 use crate::plane::backend::sim::ops::InFlight;
-use crate::plane::backend::sim::world::{Errno, ObjectId, State};
+use crate::plane::backend::sim::world::{Body, Errno, Object, ObjectId, State};
 use crate::plane::op::Readiness;
 use crate::plane::time::Instant;
 
@@ -204,7 +203,7 @@ impl State {
         {
             let now = self.time.now();
             let (reuse_address, reuse_port) = (options.reuse_address, options.reuse_port);
-            self.ports.rest(Resting { local, until: now + RESTING, reuse_address, reuse_port }, now);
+            self.here.ports.rest(Resting { local, until: now + RESTING, reuse_address, reuse_port }, now);
         }
     }
 
@@ -249,12 +248,48 @@ impl State {
         self.send_packet(Packet::Segment { from, to, segment }, earliest)
     }
 
-    /// Sends a packet that arrives no earlier than `earliest`; answers when it does.
-    pub(super) fn send_packet(&mut self, packet: Packet, earliest: Instant) -> Instant {
-        let way = Duration::from_nanos(self.chance.within(span_nanos::LOOPBACK));
-        let arrival = (self.time.now() + way).max(earliest);
-        self.time.plan(arrival, Event::Arrive(packet));
-        arrival
+    /// What this end sends from now on arrives no earlier than `until`.
+    pub(in crate::plane::backend::sim) fn delay_stream(&mut self, end: ObjectId, until: Instant) {
+        if let Some(stream) = self.stream_mut(end) {
+            stream.delay(until);
+        }
+    }
+
+    /// Breaks every TCP connection of this host, and tells both ends; answers how many.
+    pub(in crate::plane::backend::sim) fn reset_connections(&mut self) -> usize {
+        let here = self.current;
+        let open = |(object, entry): (&ObjectId, &Object)| match &entry.body {
+            Body::Socket(socket) if object.host() == here && socket.family != Family::Unix => match &socket.phase {
+                Phase::Connected(stream) if !stream.broken && stream.listener.is_none() => Some((*object, stream.peer)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let ends: Vec<(ObjectId, ObjectId)> = self.objects.iter().filter_map(open).collect();
+        for (end, peer) in &ends {
+            self.transmit(*end, *peer, Segment::Reset);
+            let Ok(socket) = self.socket_mut(*end) else { continue };
+            socket.error = Some(libc::ECONNRESET);
+            if let Some(stream) = socket.stream() {
+                stream.broken = true;
+            }
+            self.touch(*end);
+        }
+        self.settle();
+        ends.len()
+    }
+
+    /// Nothing this end sends arrives any more: it is told, and the connection is no more.
+    pub(in crate::plane::backend::sim) fn give_up_connection(&mut self, end: ObjectId) {
+        let Ok(socket) = self.socket_mut(end) else { return };
+        let Phase::Connected(stream) = &mut socket.phase else { return };
+        if stream.listener.is_some() {
+            self.forget(end);
+            return;
+        }
+        stream.broken = true;
+        socket.error = Some(libc::ETIMEDOUT);
+        self.touch(end);
     }
 
     pub(super) fn stream_mut(&mut self, object: ObjectId) -> Option<&mut Stream> {

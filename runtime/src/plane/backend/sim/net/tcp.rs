@@ -44,12 +44,12 @@ impl State {
             return Err(libc::EINVAL);
         }
         let any = local.address.ip().is_unspecified();
-        if !any && !address::is_here(local.address.ip()) {
+        if !any && !self.is_here(local.address.ip()) {
             return Err(libc::EADDRNOTAVAIL);
         }
         local.dual = any && local.address.is_ipv6() && !socket.options.only_v6;
         if asked.port() == 0 {
-            let port = self.ports.ephemeral(protocol, true, self.time.now()).ok_or(libc::EADDRINUSE)?;
+            let port = self.here.ports.ephemeral(protocol, true, self.time.now()).ok_or(libc::EADDRINUSE)?;
             local.address.set_port(port);
         } else if self.is_taken(object, &local) {
             return Err(libc::EADDRINUSE);
@@ -59,7 +59,7 @@ impl State {
     }
 
     fn hold(&mut self, object: ObjectId, protocol: Protocol, local: Local) {
-        self.ports.hold(protocol, local.address.port(), object);
+        self.here.ports.hold(protocol, local.address.port(), object);
         if let Ok(socket) = self.socket_mut(object) {
             socket.local = Some(local);
         }
@@ -72,7 +72,7 @@ impl State {
         let Ok(socket) = self.socket(object) else { return false };
         let (protocol, port) = (socket.protocol(), local.address.port());
         let (reuse_address, reuse_port) = (socket.options.reuse_address, socket.options.reuse_port);
-        let held = self.ports.holders(protocol, port).iter().filter(|holder| **holder != object).any(|holder| {
+        let held = self.here.ports.holders(protocol, port).iter().filter(|holder| **holder != object).any(|holder| {
             let Ok(other) = self.socket(*holder) else { return false };
             let listens = protocol == Protocol::Tcp && other.is_listening();
             let shared =
@@ -81,7 +81,7 @@ impl State {
         });
         let now = self.time.now();
         let rests = protocol == Protocol::Tcp
-            && self.ports.resting(port, now).iter().any(|resting| {
+            && self.here.ports.resting(port, now).iter().any(|resting| {
                 let shared = reuse_port && resting.reuse_port || reuse_address && resting.reuse_address;
                 resting.local.overlaps(local) && !shared
             });
@@ -110,7 +110,7 @@ impl State {
         };
         let target = address::destination(address::canonical(asked));
         let mapped = asked.is_ipv6() && target.is_ipv4();
-        if !address::is_here(target.ip()) || mapped && socket.options.only_v6 {
+        if self.host_at(target.ip()).is_none() || mapped && socket.options.only_v6 {
             return Err(libc::ENETUNREACH);
         }
         Ok(target)
@@ -121,14 +121,14 @@ impl State {
         let socket = self.socket(object)?;
         let protocol = socket.protocol();
         let Some(local) = socket.local else {
-            let port = self.ports.ephemeral(protocol, false, self.time.now()).ok_or(libc::EADDRNOTAVAIL)?;
-            let source = SocketAddr::new(address::source_for(target), port);
+            let port = self.here.ports.ephemeral(protocol, false, self.time.now()).ok_or(libc::EADDRNOTAVAIL)?;
+            let source = SocketAddr::new(self.source_for(target), port);
             self.hold(object, protocol, Local { address: source, dual: false });
             return Ok(source);
         };
         let mut source = local.address;
         if source.ip().is_unspecified() {
-            source.set_ip(address::source_for(target));
+            source.set_ip(self.source_for(target));
         }
         if source.is_ipv4() != target.is_ipv4() {
             return Err(libc::ENETUNREACH);
@@ -157,6 +157,9 @@ impl State {
         let window = socket.options.receive_buffer;
         *begun = true;
         self.send_packet(Packet::Dial { from: object, source, target, window }, Instant::ORIGIN);
+        if self.host_at(target.ip()) != Some(self.current) {
+            self.drop_dial(object);
+        }
         Ok(None)
     }
 
@@ -168,7 +171,7 @@ impl State {
             socket.error = Some(errno);
             let held = std::mem::replace(&mut socket.local, before);
             if let (Some(held), None) = (held, before) {
-                self.ports.release(Protocol::Tcp, held.address.port(), object);
+                self.here.ports.release(Protocol::Tcp, held.address.port(), object);
             }
         }
         self.touch(object);
@@ -186,11 +189,14 @@ impl State {
         let (target, window) = (dial.target, socket.options.receive_buffer);
         let Some(Local { address: source, .. }) = socket.local else { return };
         self.send_packet(Packet::Dial { from: object, source, target, window }, Instant::ORIGIN);
+        if self.host_at(target.ip()) != Some(self.current) {
+            self.drop_dial(object);
+        }
     }
 
     /// Who listens nearest to `target`; listeners that share a port share its callers by their ports.
     fn listener_for(&self, source: SocketAddr, target: SocketAddr) -> Option<ObjectId> {
-        let fits = self.ports.holders(Protocol::Tcp, target.port()).iter().filter_map(|holder| {
+        let fits = self.here.ports.holders(Protocol::Tcp, target.port()).iter().filter_map(|holder| {
             let socket = self.socket(*holder).ok()?;
             let fit = socket.local?.fit(target.ip())?;
             socket.is_listening().then_some((fit, *holder))
@@ -224,12 +230,16 @@ impl State {
         }
     }
 
-    /// Lets a dial to a full listener get lost: it will be sent again.
+    /// Lets a dial get lost, or be taken for lost until it is answered: it will be sent again. A dial to another host
+    /// has seen to that when it was sent.
     fn drop_dial(&mut self, dialler: ObjectId) {
+        if dialler.host() != self.current {
+            return;
+        }
         let Ok(socket) = self.socket_mut(dialler) else { return };
         let Phase::Dialling(dial) = &socket.phase else { return };
         let pause = Duration::from_secs(1 << (dial.tries - 1));
-        self.time.plan(self.time.now() + pause, Event::Redial(dialler));
+        self.time.plan(self.time.now() + pause, self.current, Event::Redial(dialler));
     }
 
     pub(super) fn on_welcome(&mut self, from: ObjectId, to: ObjectId, source: SocketAddr, window: usize) {

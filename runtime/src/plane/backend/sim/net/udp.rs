@@ -67,7 +67,7 @@ impl State {
         let Some(local) = socket.local else { return Err(libc::EINVAL) };
         let mut source = local.address;
         if source.ip().is_unspecified() {
-            source.set_ip(address::source_for(target.ip()));
+            source.set_ip(self.source_for(target.ip()));
         }
         if source.is_ipv4() != target.is_ipv4() {
             return Err(libc::ENETUNREACH);
@@ -103,7 +103,7 @@ impl State {
         if target.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) && !broadcast {
             return Err(libc::EACCES);
         }
-        if !address::is_here(target.ip()) || target.is_ipv4() && family == Family::V6 && only_v6 {
+        if self.host_at(target.ip()).is_none() || target.is_ipv4() && family == Family::V6 && only_v6 {
             return Err(libc::ENETUNREACH);
         }
         Ok(target)
@@ -126,7 +126,7 @@ impl State {
 
     /// Who receives at `target` from `source`: the nearest fit, one connected to the source before any other.
     fn receiver_for(&self, source: SocketAddr, target: SocketAddr) -> Option<ObjectId> {
-        let fits = self.ports.holders(Protocol::Udp, target.port()).iter().filter_map(|holder| {
+        let fits = self.here.ports.holders(Protocol::Udp, target.port()).iter().filter_map(|holder| {
             let socket = self.socket(*holder).ok()?;
             let fit = socket.local?.fit(target.ip())?;
             match socket.remote_ip() {

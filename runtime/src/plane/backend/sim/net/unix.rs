@@ -77,21 +77,22 @@ impl State {
         let (kind, named) = (socket.kind, socket.name.is_some());
         let name = match address {
             // A name that is taken is the first thing Linux sees.
-            SocketAddress::Unix(path) if named && self.fs.lookup(path.as_os_str().as_bytes()).is_ok() => {
+            SocketAddress::Unix(path) if named && self.here.fs.lookup(path.as_os_str().as_bytes()).is_ok() => {
                 return Err(libc::EADDRINUSE);
             }
             _ if named => return Err(libc::EINVAL),
             SocketAddress::Unix(path) => {
                 let inode = self
+                    .here
                     .fs
                     .make_socket(path.as_os_str().as_bytes(), self.time.now())
                     .map_err(|errno| if errno == libc::EEXIST { libc::EADDRINUSE } else { errno })?;
-                self.fs.stamp(self.time.now());
-                self.unix_names.files.insert(inode, object);
+                self.here.fs.stamp(self.time.now());
+                self.here.unix_names.files.insert(inode, object);
                 UnixName::File(inode, path.clone())
             }
             SocketAddress::Abstract(name) => {
-                let names = self.unix_names.names(kind);
+                let names = self.here.unix_names.names(kind);
                 if names.contains_key(name) {
                     return Err(libc::EADDRINUSE);
                 }
@@ -108,10 +109,10 @@ impl State {
     fn find_unix(&mut self, address: &SocketAddress, kind: SocketKind) -> Result<ObjectId, Errno> {
         let found = match address {
             SocketAddress::Unix(path) => {
-                let inode = self.fs.lookup(path.as_os_str().as_bytes())?;
-                self.unix_names.files.get(&inode)
+                let inode = self.here.fs.lookup(path.as_os_str().as_bytes())?;
+                self.here.unix_names.files.get(&inode)
             }
-            SocketAddress::Abstract(name) => self.unix_names.names(kind).get(name),
+            SocketAddress::Abstract(name) => self.here.unix_names.names(kind).get(name),
             SocketAddress::Ip(_) | SocketAddress::Unnamed => return Err(libc::EINVAL),
         };
         let object = *found.ok_or(libc::ECONNREFUSED)?;

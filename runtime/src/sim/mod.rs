@@ -1,0 +1,31 @@
+//! Simulated worlds for tests: hosts with programs of their own, a network between them, and everything that can go
+//! wrong, as a function of one seed.
+//!
+//! A world runs whole programs unchanged, each with its shards, all on the thread of the test. Time in it is virtual:
+//! it passes when nobody has anything to do. Hosts lose their power with what was not synced, processes are killed,
+//! wires are cut; the same seed does it all again.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//! use wo_runtime::fiber;
+//! use wo_runtime::sim::World;
+//!
+//! let mut world = World::new(7);
+//! let host = world.host("sleeper");
+//! let program = world.start(&host, || async { fiber::sleep(Duration::from_secs(30 * 86_400)).await });
+//! world.finish(program)??;
+//! assert_eq!(world.elapsed().as_secs(), 30 * 86_400);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod program;
+mod swarm;
+mod world;
+
+pub use program::Program;
+pub use swarm::Swarm;
+pub use world::World;
+
+pub use crate::plane::backend::sim::{Disk, DiskFaults, Link, NetworkCounters, SimControl, SimHost as Host, Survival};
