@@ -169,6 +169,7 @@ impl Local {
         debug_assert!(self.lingering.is_empty(), "what outlives a shard was let out");
         debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
         *self.queue.borrow_mut() = VecDeque::new();
+        self.waits.borrow_mut().clear();
         self.peers.set(Vec::new());
         self.memory.give_up();
         self.home.set(None);
