@@ -149,3 +149,19 @@ fn a_program_that_ends_while_a_shard_falls_asleep_ends() {
         }
     }
 }
+
+#[test]
+fn a_posted_call_that_panics_ends_nothing_else() {
+    for io in REAL {
+        let shards = Builder::new().io(io).shards(2).run(|| async {
+            for index in 0..2 {
+                assert!(shard::post_to(index, || panic!("as asked")));
+                let (sender, receiver) = oneshot::oneshot();
+                assert!(shard::post_to(index, move || sender.send(()).unwrap()));
+                receiver.recv().await.unwrap();
+            }
+            shard::shards()
+        });
+        assert_eq!(shards.unwrap(), 2);
+    }
+}

@@ -212,7 +212,7 @@ impl Driver {
                 Some(Mail::Watch(watch)) => drop(guarded("a waker", || watch.arrive())),
                 Some(Mail::Drop(fiber)) => drop(fiber),
                 Some(Mail::Leave(handle)) => drop(guarded("a waker", || drop(handle))),
-                Some(Mail::Call(call)) => call(),
+                Some(Mail::Call(call)) => drop(guarded("a call posted to this shard", call)),
                 Some(Mail::Ring(mailbox, life)) => mailbox.rung(life),
                 None => break,
             }

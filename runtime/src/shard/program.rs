@@ -173,6 +173,7 @@ pub fn shards() -> usize {
 /// shards: what goes through it is moved.
 ///
 /// False when the program is ending, has no shard `index`, or none runs on this thread; the call is dropped then.
+/// A call that panics is reported on stderr, and ends nothing else.
 ///
 /// # Examples
 ///
