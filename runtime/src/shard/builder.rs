@@ -270,7 +270,7 @@ impl Builder {
         Setup {
             io: self.io,
             config: LoopConfig {
-                backend: BackendConfig { loops: shards as u32, ..self.backend.clone() },
+                backend: BackendConfig { loops: u32::try_from(shards).unwrap_or(u32::MAX), ..self.backend.clone() },
                 op_slots_max: self.op_slots_max,
             },
             reductions: self.reductions,

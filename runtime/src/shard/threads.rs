@@ -30,8 +30,9 @@ impl Threads {
     ///
     /// A thread or a loop that could not be had. The others end.
     pub(crate) fn start(count: usize, setup: &Setup) -> IoResult<(Threads, Vec<Door>)> {
-        let mut threads = Threads(Vec::with_capacity(count));
-        let mut doors = Vec::with_capacity(count);
+        // No memory in advance: the count may be beyond all the system gives, which answers an error on the way.
+        let mut threads = Threads(Vec::new());
+        let mut doors = Vec::new();
         for index in 1..=count {
             let (start, program) = mpsc::channel();
             let (door, opened) = mpsc::channel();
