@@ -200,8 +200,9 @@ struct Holder {
 }
 
 impl Monitor for Holder {
+    /// Each reservation has a key of its own, so a name that was taken away, and perhaps given again, is told apart.
     fn is_void(&self) -> bool {
-        false
+        !self.names.lock().get_key_value(&self.name).is_some_and(|(name, _)| Arc::ptr_eq(name, &self.name))
     }
 
     fn is_first(&self) -> bool {
@@ -214,5 +215,26 @@ impl Monitor for Holder {
 
     fn tell(self: Box<Self>, _exit: &Exit) {
         self.names.free(&self.name, self.life);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_was_taken_away_is_watched_no_longer() {
+        let names = Arc::new(Names::default());
+        let give = || {
+            let name: Arc<str> = Arc::from("leader");
+            names.lock().insert(Arc::clone(&name), Named { life: 1, addr: None, shown: true });
+            Holder { names: Arc::clone(&names), name, life: 1 }
+        };
+        let first = give();
+        assert!(!first.is_void());
+        names.free("leader", 1);
+        assert!(first.is_void());
+        let second = give();
+        assert!(first.is_void() && !second.is_void(), "the same name of the same life, given again");
     }
 }
