@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wo_runtime::actor::{self, Actor, AskError, Exit, Options, Reply, TrySendError};
+use wo_runtime::actor::{self, Actor, AskError, Exit, Options, Overflow, Reply, Topic, TrySendError};
 use wo_runtime::fiber::{self, oneshot};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::shard::Builder;
@@ -226,4 +226,64 @@ fn an_actor_gets_on_whatever_the_budget() {
             assert_eq!(total, Ok(55), "with a budget of {reductions}");
         });
     }
+}
+
+#[test]
+fn a_publisher_whose_message_panics_leaves_its_place_in_line() {
+    /// Can be copied so often.
+    struct Scarce(Arc<AtomicUsize>);
+    impl Clone for Scarce {
+        fn clone(&self) -> Scarce {
+            assert!(self.0.fetch_sub(1, Ordering::SeqCst) > 0, "as asked");
+            Scarce(Arc::clone(&self.0))
+        }
+    }
+    fn scarce(copies: usize) -> Scarce {
+        Scarce(Arc::new(AtomicUsize::new(copies)))
+    }
+    each(|builder| {
+        builder
+            .run(|| async {
+                let topic: Topic<Scarce> = Topic::new();
+                let mut full = topic.subscribe(1, Overflow::Park);
+                let _others = [topic.subscribe(4, Overflow::DropOldest), topic.subscribe(4, Overflow::DropOldest)];
+                topic.publish(scarce(2)).await.unwrap();
+                let publisher = topic.clone();
+                // The first copy waits for room, the second cannot be made.
+                let failed = fiber::spawn(move || async move { publisher.publish(scarce(1)).await });
+                assert!(failed.join().await.is_err());
+                full.recv().await.unwrap();
+                let published = fiber::timeout(Duration::from_secs(5), async || topic.publish(scarce(2)).await);
+                assert_eq!(published.await.unwrap(), 3);
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_subscription_full_of_messages_that_panic_when_dropped_is_dropped() {
+    #[derive(Clone)]
+    struct Bomb(#[allow(dead_code, reason = "its end is what counts")] Arc<Fuse>);
+    struct Fuse(Arc<AtomicUsize>);
+    impl Drop for Fuse {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("as asked");
+        }
+    }
+    each(|builder| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&dropped);
+        builder
+            .run(|| async move {
+                let topic: Topic<Bomb> = Topic::new();
+                let subscription = topic.subscribe(4, Overflow::Park);
+                for _ in 0..3 {
+                    topic.publish(Bomb(Arc::new(Fuse(Arc::clone(&counted))))).await.unwrap();
+                }
+                drop(subscription);
+            })
+            .unwrap();
+        assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    });
 }

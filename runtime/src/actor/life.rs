@@ -100,7 +100,7 @@ pub(crate) fn report(what: &str, payload: Payload) {
 }
 
 /// Drops a message; a destructor that panics is reported and ends nothing.
-fn drop_quietly<M>(message: M) {
+pub(crate) fn drop_quietly<M>(message: M) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(message))) {
         report(&format!("the destructor of a message ({})", std::any::type_name::<M>()), payload);
     }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::actor::life;
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::fiber::{self, Call};
 
@@ -150,7 +151,8 @@ impl<M> Queue<M> {
     fn abandon(&self) {
         self.close();
         let messages = std::mem::take(&mut self.state().messages);
-        drop(messages);
+        // One by one: two destructors that panic in one go would abort the process.
+        messages.into_iter().for_each(life::drop_quietly);
     }
 
     /// The next delivery; an error when there will be none.

@@ -203,7 +203,7 @@ impl<M: Clone + Send + 'static> Publishing<M> {
     /// Offers the message to all.
     fn offer(&self, message: M, waker: &Waker) -> State<M> {
         let mut reached = 0;
-        let mut rooms = Vec::new();
+        let mut line = Line { queues: &self.queues, rooms: Vec::new() };
         let last = self.queues.len().saturating_sub(1);
         let mut message = Some(message);
         for (index, queue) in self.queues.iter().enumerate() {
@@ -213,14 +213,30 @@ impl<M: Clone + Send + 'static> Publishing<M> {
             match queue.offer(copy, None, waker) {
                 Offer::Taken => {}
                 Offer::Dropped(dropped) => drop(dropped),
-                Offer::Wait(message, ticket) => rooms.push((message, index, ticket)),
+                Offer::Wait(message, ticket) => line.rooms.push((message, index, ticket)),
                 Offer::Closed(_) => reached -= 1,
             }
         }
         if reached < self.queues.len() {
             self.topic.replace_queues(None);
         }
-        State::Waits { reached, rooms }
+        State::Waits { reached, rooms: std::mem::take(&mut line.rooms) }
+    }
+}
+
+/// Places in the lines of queues. Dropped, also by a message's `clone` or destructor that panics, it leaves them all:
+/// a place nobody comes back to would hold up every other publisher.
+struct Line<'a, M> {
+    queues: &'a [Arc<Queue<M>>],
+    rooms: Vec<(M, usize, u64)>,
+}
+
+impl<M> Drop for Line<'_, M> {
+    fn drop(&mut self) {
+        for (_, index, ticket) in &self.rooms {
+            self.queues[*index].leave_line(*ticket);
+        }
+        self.rooms.drain(..).for_each(|(message, ..)| life::drop_quietly(message));
     }
 }
 
@@ -245,7 +261,9 @@ impl<M: Clone + Send + 'static> Future for Publishing<M> {
             }
         }
         let State::Waits { reached, rooms } = &mut this.state else { return Poll::Ready(Ok(0)) };
-        for (message, index, ticket) in std::mem::take(rooms) {
+        let mut waiting = Line { queues: &this.queues, rooms: std::mem::take(rooms) };
+        waiting.rooms.reverse();
+        while let Some((message, index, ticket)) = waiting.rooms.pop() {
             match this.queues[index].offer(message, Some(ticket), cx.waker()) {
                 Offer::Taken => {}
                 Offer::Wait(message, ticket) => rooms.push((message, index, ticket)),
@@ -266,9 +284,7 @@ impl<M: Clone + Send + 'static> Future for Publishing<M> {
 impl<M> Drop for Publishing<M> {
     fn drop(&mut self) {
         if let State::Waits { rooms, .. } = &mut self.state {
-            for (_, index, ticket) in rooms.drain(..) {
-                self.queues[index].leave_line(ticket);
-            }
+            drop(Line { queues: &self.queues, rooms: std::mem::take(rooms) });
         }
     }
 }
