@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wo_runtime::actor::{self, Actor, AskError, Exit, Options, Overflow, Reply, Topic, TrySendError};
+use wo_runtime::actor::{self, Actor, AskError, Exit, Options, Overflow, Reply, Supervisor, Topic, TrySendError};
 use wo_runtime::fiber::{self, oneshot};
 use wo_runtime::plane::backend::Selection;
-use wo_runtime::shard::Builder;
+use wo_runtime::shard::{self, Builder};
 
 enum Count {
     Add(u64),
@@ -286,4 +286,42 @@ fn a_subscription_full_of_messages_that_panic_when_dropped_is_dropped() {
             .unwrap();
         assert_eq!(dropped.load(Ordering::SeqCst), 3);
     });
+}
+
+#[test]
+fn a_supervisor_that_is_stopped_while_the_program_stops_lets_its_children_handle_what_they_have() {
+    struct Slow(Arc<AtomicUsize>);
+    impl Actor for Slow {
+        type Message = Option<Reply<()>>;
+        async fn receive(&mut self, message: Option<Reply<()>>) {
+            if let Some(reply) = message {
+                let _ = reply.send(());
+            }
+            let _ = fiber::protect(async || fiber::sleep(Duration::from_millis(1)).await).await;
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    for patience in [Duration::from_secs(60), Duration::MAX] {
+        each(|builder| {
+            let handled = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&handled);
+            let exit = builder.grace(Duration::from_secs(60)).run(|| async move {
+                let mut supervisor = Supervisor::one_for_one().patience(patience);
+                let slow = supervisor.child(move || Slow(Arc::clone(&counted)));
+                let supervisor = supervisor.start();
+                slow.ask(Some).await.unwrap();
+                for _ in 0..4 {
+                    slow.send(None).await.unwrap();
+                }
+                shard::stop();
+                fiber::protect(async || {
+                    supervisor.stop();
+                    supervisor.ended().await
+                })
+                .await
+            });
+            assert_eq!(exit.unwrap().unwrap(), Exit::Stopped);
+            assert_eq!(handled.load(Ordering::SeqCst), 5);
+        });
+    }
 }

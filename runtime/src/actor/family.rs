@@ -311,14 +311,18 @@ impl Family {
         let child = &mut self.children[index];
         child.end(Order::Kill);
         child.plan = Plan::Gone;
-        let span = self.patience * 2;
+        let span = self.patience.saturating_mul(2);
         say(format_args!("a supervisor leaves {} behind, which did not go down within {span:?}", child.what));
     }
 
     /// Parks until `is_so`, as long as the supervisor is patient; gently, only until it is hurried itself.
     async fn within_patience(&self, gently: bool, life: &Life<Supervision>, is_so: impl Fn() -> bool) {
         let deadline = fiber::now() + self.patience;
-        self.until(Some(deadline), life, || (is_so() || gently && life.is_cancelled()).then_some(())).await;
+        // A stop of the program does not shorten it; the program's grace is the end of both.
+        fiber::protect(async || {
+            self.until(Some(deadline), life, || (is_so() || gently && life.is_cancelled()).then_some(())).await
+        })
+        .await;
     }
 
     /// Parks until `look` sees something, at the latest until the deadline.
