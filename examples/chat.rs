@@ -284,7 +284,7 @@ impl Visitor {
         match command {
             "/quit" => return false,
             "/nick" => self.nick(argument.trim()),
-            "/join" => match named(argument.trim()) {
+            "/join" => match room_named(argument.trim()) {
                 Ok(room) => self.join(room),
                 Err(trouble) => self.tell(trouble),
             },
@@ -383,6 +383,14 @@ fn named(name: &str) -> Result<&str, String> {
         return Err(format!("! a name has 1 to {NAME_BYTES_MAX} bytes and no spaces"));
     }
     Ok(name)
+}
+
+/// A room's name begins what is said in it, and must not look like an answer or a complaint.
+fn room_named(name: &str) -> Result<&str, String> {
+    if name.starts_with(['*', '!']) {
+        return Err("! a room's name does not begin with * or !".to_owned());
+    }
+    named(name)
 }
 
 /// The lines of a connection.

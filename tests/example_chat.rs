@@ -108,6 +108,8 @@ fn commands_answer_and_bad_lines_are_told_what_is_wrong() {
             client.asks("/nick"),
             client.asks("/nick a b"),
             client.asks(&format!("/join {}", "x".repeat(33))),
+            client.asks("/join *"),
+            client.asks("/join !den"),
             client.asks("/dance"),
             client.asks(&"y".repeat(600)),
             client.asks(&"z".repeat(100_000)),
@@ -125,8 +127,8 @@ fn commands_answer_and_bad_lines_are_told_what_is_wrong() {
         assert_eq!(said[1], "* you are ada");
         assert_eq!(said[2], "* in lobby: ada");
         assert_eq!(said[5], "den ada: hello again");
-        assert!(said[6..=11].iter().all(|line| line.starts_with("! ")), "{said:?}");
-        assert_eq!(said[14], "den ada: still here");
+        assert!(said[6..=13].iter().all(|line| line.starts_with("! ")), "{said:?}");
+        assert_eq!(said[16], "den ada: still here");
         said
     });
 }

@@ -37,7 +37,7 @@ impl Timer {
     /// Takes back what has not come yet; the same as dropping it.
     pub fn cancel(self) {}
 
-    /// Lets it run by itself. It ends with its actor at the latest.
+    /// Lets it run by itself. Once its actor has ended it sends nothing more, and ends when it would next have sent.
     pub fn detach(mut self) {
         self.shared = None;
     }

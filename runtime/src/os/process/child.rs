@@ -92,7 +92,7 @@ impl Running {
 
     fn send(&self, signal: i32, to: impl FnOnce(Signal) -> rustix::io::Result<()>) -> IoResult<()> {
         let named = |errno| {
-            IoError::new(errno, OpKind::Signal, Stage::Submit).with_context(format!("signal {signal} to {}", self.name))
+            IoError::new(errno, OpKind::Signal, Stage::Submit).with_context(format!("{signal} to {}", self.name))
         };
         let ended = self.ended();
         if ended.is_some() {
