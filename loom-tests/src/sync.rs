@@ -171,7 +171,21 @@ impl<T: 'static> LocalKey<T> {
     }
 }
 
+impl<T: Copy + 'static> LocalKey<cell::Cell<T>> {
+    pub fn get(&'static self) -> T {
+        self.with(cell::Cell::get)
+    }
+
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+}
+
 impl<T: 'static> LocalKey<cell::RefCell<T>> {
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+
     pub fn set(&'static self, value: T) {
         let before = self.with(|cell| cell.replace(value));
         drop(before);
@@ -179,10 +193,11 @@ impl<T: 'static> LocalKey<cell::RefCell<T>> {
 }
 
 macro_rules! thread_local {
-    ($vis:vis static $name:ident: $type:ty = const $value:block $(;)?) => {
-        thread_local!($vis static $name: $type = $value);
+    ($(#[$words:meta])* $vis:vis static $name:ident: $type:ty = const $value:block $(;)?) => {
+        thread_local!($(#[$words])* $vis static $name: $type = $value);
     };
-    ($vis:vis static $name:ident: $type:ty = $value:expr $(;)?) => {
+    ($(#[$words:meta])* $vis:vis static $name:ident: $type:ty = $value:expr $(;)?) => {
+        $(#[$words])*
         $vis static $name: crate::sync::LocalKey<$type> = crate::sync::LocalKey(loom::thread::LocalKey {
             init: (|| $value) as fn() -> $type,
             _p: std::marker::PhantomData,

@@ -136,10 +136,13 @@ pub(crate) fn begin(life: impl Future<Output = ()> + 'static) {
 pub(crate) fn live<A: Actor>(actor: A, life: Life<A::Message>) -> impl Future<Output = ()> + 'static {
     let mut actor = Quiet::new(actor);
     async move {
-        if life.mailbox.head().has_attention() && life.is_cancelled() {
-            return life.end(Exit::Killed);
-        }
-        let ended = incarnation(actor.deref_mut(), &life).await;
+        // Taken in before the life: also where all of this is dropped half-way, the state ends before its life does.
+        let _ = &actor;
+        let ended = if life.mailbox.head().has_attention() && life.is_cancelled() {
+            Ended::Exit(Exit::Killed)
+        } else {
+            incarnation(actor.deref_mut(), &life).await
+        };
         let (Ended::Exit(exit) | Ended::Failed(exit)) = after(actor, ended) else { return };
         life.end(exit);
     }

@@ -17,7 +17,7 @@ use crate::fiber::spin::Spin;
 use crate::fiber::steal;
 use crate::fiber::task;
 use crate::plane::ShardLoop;
-use crate::plane::backend::{AnyBackend, Backend, BackendKind, discard};
+use crate::plane::backend::{Backend, BackendKind, discard};
 use crate::plane::current;
 use crate::plane::time::Instant;
 
@@ -171,9 +171,7 @@ impl Driver {
         }
         self.ticks_without_rest = 0;
         let timer = on_loop(|event_loop| {
-            if let AnyBackend::Sim(sim) = event_loop.backend() {
-                sim.rest();
-            }
+            event_loop.backend().rest();
             Ok(event_loop.next_timer())
         })
         .map_err(Ending::Kernel)?;

@@ -44,6 +44,13 @@ macro_rules! each {
 }
 
 impl AnyBackend {
+    /// Its loop has nothing to do before something happens: a simulated kernel counts its looks anew.
+    pub(crate) fn rest(&mut self) {
+        if let AnyBackend::Sim(sim) = self {
+            sim.rest();
+        }
+    }
+
     /// Sets the selected kernel up. `Auto` takes io_uring, and epoll when that is refused, keeping the refusal as
     /// the last of [`Caps::steps`].
     ///
