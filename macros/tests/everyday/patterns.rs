@@ -184,7 +184,7 @@ everyday! {
         let value = match stopped.is_break() {
             true if stopped.is_continue() => unreachable!("not both: {:?}", stopped),
             true => 1,
-            false => todo!(),
+            false => unreachable!(),
         };
         (stopped, stopped.break_value(), value)
     }

@@ -305,10 +305,10 @@ pub(crate) fn try_lock(fd: &Fd) -> IoResult<bool> {
 ///
 /// The memory is valid for reading during the call.
 pub(crate) unsafe fn try_send(fd: &Fd, buf: RawSlice) -> Option<i32> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     loop {
         // SAFETY: the caller vouches for the memory; the descriptor is borrowed and open.
-        let sent =
-            unsafe { libc::send(fd.raw(), buf.ptr.cast(), buf.len as usize, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        let sent = unsafe { libc::send(fd.raw(), buf.ptr.cast(), buf.len as usize, flags) };
         if sent >= 0 {
             return Some(i32::try_from(sent).unwrap_or(i32::MAX));
         }

@@ -319,9 +319,9 @@ pub(super) fn kind_of(fd: RawDescriptor) -> Result<Kind, i32> {
 pub(super) fn is_tcp(fd: RawDescriptor) -> bool {
     let mut protocol: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = (&raw mut protocol).cast();
     // SAFETY: the option's value and its length are live, and of the type the option has.
-    let res =
-        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, (&raw mut protocol).cast(), &mut len) };
+    let res = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, value, &mut len) };
     res == 0 && protocol == libc::IPPROTO_TCP
 }
 
@@ -340,9 +340,9 @@ pub(super) fn close(fd: RawDescriptor, kind: Kind) -> Option<i32> {
         Kind::Socket => {
             let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
             let mut len = size_of::<libc::linger>() as libc::socklen_t;
+            let value = (&raw mut linger).cast();
             // SAFETY: the option's value and its length are live, and of the type the option has.
-            let res =
-                unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, (&raw mut linger).cast(), &mut len) };
+            let res = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, &mut len) };
             res < 0 || linger.l_onoff != 0 && linger.l_linger != 0
         }
         Kind::Pipe => false,
