@@ -7,3 +7,8 @@
 fn mistakes_are_reported_where_they_stand() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }
+
+#[test]
+fn a13_what_crosses_and_what_a_handler_takes() {
+    trybuild::TestCases::new().compile_fail("tests/ui/actors/*.rs");
+}
