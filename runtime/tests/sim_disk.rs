@@ -16,6 +16,15 @@ mod sim_disk {
     use wo_runtime::plane::backend::sim::{Disk, SimHost, Survival};
     use wo_runtime::shard::Builder;
 
+    /// A host with `/tmp/file`, which holds these bytes for sure.
+    pub fn host_with(bytes: &[u8]) -> SimHost {
+        let host = SimHost::new(1);
+        let mut disk = Disk::new();
+        disk.write("/tmp/file", bytes).unwrap();
+        host.power_on(disk).unwrap();
+        host
+    }
+
     /// Runs a program to its end on a host.
     pub fn run<B: IntoFiber<Output = IoResult<T>>, T>(host: &SimHost, body: B) -> T
     where

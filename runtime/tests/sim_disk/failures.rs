@@ -2,17 +2,9 @@
 
 use wo_runtime::error::{OpKind, errno};
 use wo_runtime::os::fs;
-use wo_runtime::plane::backend::sim::{Disk, DiskFaults, SimHost, Survival};
+use wo_runtime::plane::backend::sim::{DiskFaults, SimHost, Survival};
 
-use super::{open, outcomes, run, synced};
-
-fn host_with(bytes: &[u8]) -> SimHost {
-    let host = SimHost::new(1);
-    let mut disk = Disk::new();
-    disk.write("/tmp/file", bytes).unwrap();
-    host.power_on(disk).unwrap();
-    host
-}
+use super::{host_with, open, outcomes, run, synced};
 
 /// The trap databases fell into: the sync fails and drops the pages, the next one answers 0, and the bytes are gone.
 #[test]

@@ -2,16 +2,7 @@
 
 use wo_runtime::plane::backend::sim::{Disk, SimHost, Survival};
 
-use super::{open, outcomes, run, synced};
-
-/// A host with `/tmp/file`, which holds these bytes for sure.
-fn host_with(bytes: &[u8]) -> SimHost {
-    let host = SimHost::new(1);
-    let mut disk = Disk::new();
-    disk.write("/tmp/file", bytes).unwrap();
-    host.power_on(disk).unwrap();
-    host
-}
+use super::{host_with, open, outcomes, run, synced};
 
 #[test]
 fn what_was_synced_stays() {
