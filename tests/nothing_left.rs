@@ -62,14 +62,15 @@ fn actors_at_the_end() {
 #[test]
 fn r32_two_tasks_await_each_other() {
     for backend in those_of(EVERY) {
-        // What lives as long as the process, homes and cells, is there after the first runs.
         let live = || {
             run(backend, |builder| builder.shards(2), two_that_wait_for_each_other);
             run(backend, |builder| builder.shards(2), actors_at_the_end);
             LIVE.load(Ordering::Relaxed)
         };
-        let counts: Vec<i64> = (0..7).map(|_| live()).collect();
-        let (warm, last) = (counts[2], counts[6]);
-        assert_eq!(warm, last, "something is left at the end of a program on {backend}: {counts:?}");
+        // What a run leaves is left by every run. What lives as long as the process is made once, when it is first
+        // used: a home's queue takes its memory in whichever run another thread first pushes into it.
+        let counts: Vec<i64> = (0..24).map(|_| live()).collect();
+        let grew = counts[4..].windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(grew < 3, "something is left at the end of a program on {backend}: {counts:?}");
     }
 }
