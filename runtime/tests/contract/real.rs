@@ -57,20 +57,7 @@ pub fn signals_are_no_errors<B: Backend>(subject: &Subject<B>) {
         assert_eq!(libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut()), 0);
     }
     let mut rig = subject.rig();
-    let (over, signals) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let storm = {
-        let (over, signals) = (over.clone(), signals.clone());
-        // SAFETY: the calling thread's own handle.
-        let target = unsafe { libc::pthread_self() };
-        std::thread::spawn(move || {
-            while !over.load(Ordering::Acquire) {
-                // SAFETY: the target joins this thread before it ends.
-                unsafe { libc::pthread_kill(target, libc::SIGURG) };
-                signals.fetch_add(1, Ordering::Release);
-                std::thread::yield_now();
-            }
-        })
-    };
+    let storm = Storm::over_this_thread();
     let (a, b) = rig.pair();
     let bytes: Vec<u8> = (0..200_000u32).map(|at| (at % 241) as u8).collect();
     let out = rig.bytes(&bytes);
@@ -90,17 +77,55 @@ pub fn signals_are_no_errors<B: Backend>(subject: &Subject<B>) {
     // A sleep keeps its span, however often it is interrupted.
     let span = Duration::from_millis(30);
     let mut slept = 0;
-    while slept == 0 || signals.load(Ordering::Acquire) < 100 {
-        let start = rig.backend().now();
-        while rig.backend().now() - start < span {
-            let left = span - (rig.backend().now() - start);
+    while slept == 0 || storm.sent() < 100 {
+        let end = rig.backend().now() + span;
+        while let left = end - rig.backend().now()
+            && !left.is_zero()
+        {
             rig.backend().wait(Some(left)).unwrap();
             rig.reap();
         }
         slept += 1;
     }
-    over.store(true, Ordering::Release);
-    storm.join().unwrap();
+}
+
+/// Signals to the thread that began it, without end until it is dropped: also by a test that fails, for a thread that
+/// comes later may have the same handle.
+struct Storm {
+    over: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Storm {
+    fn over_this_thread() -> Storm {
+        let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        // SAFETY: the calling thread's own handle.
+        let target = unsafe { libc::pthread_self() };
+        let (until, count) = (over.clone(), sent.clone());
+        let thread = std::thread::spawn(move || {
+            while !until.load(Ordering::Acquire) {
+                // SAFETY: the target joins this thread before it ends, on every path: where the storm is dropped.
+                unsafe { libc::pthread_kill(target, libc::SIGURG) };
+                count.fetch_add(1, Ordering::Release);
+                std::thread::yield_now();
+            }
+        });
+        Storm { over, sent, thread: Some(thread) }
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 fn pipe(flags: libc::c_int) -> (OwnedFd, OwnedFd) {
