@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use wo::net::UnixStream;
-use wo_runtime::plane::backend::Selection;
+use wo_runtime::plane::backend::{AnyBackend, Backend, BackendConfig, Selection, SocketKind};
+use wo_runtime::plane::{EventLoop, LoopConfig, ops};
 
-use crate::backends::{REAL, on_every_backend, run, those_of};
+use crate::backends::{EVERY, REAL, Watch, on_every_backend, run, those_of};
 use crate::flagged::{Flagged, Freed};
 use crate::poll;
+use crate::repeating::Repeating;
 
 async fn a_read_dropped_in_flight() {
     let (reader, writer) = UnixStream::pair().expect("pair");
@@ -54,6 +56,59 @@ async fn a_read_dropped_after_its_bytes_came() {
 #[test]
 fn r6_raced_bytes_are_delivered() {
     on_every_backend(a_read_dropped_after_its_bytes_came);
+}
+
+/// How a receive may end that nobody waits for any more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Cancelled,
+    Answered,
+}
+
+/// The kernel has ended the op and written to the buffer or not; until the loop has read so, the buffer stays.
+fn kept_until_the_last_word(backend: AnyBackend, end: End) {
+    let backend = Repeating::new(backend);
+    let kernel = backend.switch();
+    let mut event_loop = EventLoop::over(backend, &LoopConfig::default());
+    let (reader, writer) = event_loop.backend().socket_pair(SocketKind::Stream).expect("socket_pair");
+    let freed = Freed::default();
+    let receive = ops::Recv::new(&reader, Flagged::new(64, &freed));
+    let token = event_loop.submit(receive, |_, _| panic!("nobody waits for it")).expect("submit");
+    event_loop.run_once(TURN).expect("run_once");
+    assert_eq!((event_loop.in_flight(), freed.count()), (1, 0), "{end:?}: with the kernel");
+
+    kernel.hold();
+    event_loop.detach(token);
+    match end {
+        End::Cancelled => event_loop.cancel(token),
+        End::Answered => {
+            event_loop.submit(ops::Send::all(&writer, b"seven b".to_vec()), |_, _| {}).expect("submit");
+        }
+    }
+    while !kernel.keeps_the_last_of(token) {
+        event_loop.run_once(TURN).expect("run_once");
+    }
+    event_loop.run_once(TURN).expect("run_once");
+    assert_eq!(freed.count(), 0, "{end:?}: freed before the last word was read");
+
+    kernel.release();
+    while event_loop.in_flight() > 0 {
+        event_loop.run_once(TURN).expect("run_once");
+    }
+    assert_eq!(freed.count(), 1, "{end:?}: freed with the last word");
+}
+
+const TURN: Duration = Duration::from_millis(1);
+
+#[test]
+fn r6_buffer_is_kept_until_the_last_word() {
+    for backend in those_of(EVERY) {
+        let _watch = Watch::new(format!("a loop on {backend}"));
+        for end in [End::Cancelled, End::Answered] {
+            println!("on {backend}: {end:?}");
+            kept_until_the_last_word(AnyBackend::select(backend, &BackendConfig::default()).expect("it is here"), end);
+        }
+    }
 }
 
 const READS: usize = 100;

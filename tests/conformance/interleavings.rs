@@ -3,7 +3,6 @@
 //! comes late, for a token whose life is over, meets nobody.
 
 use std::cell::{Cell, RefCell};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use wo_runtime::plane::{LoopConfig, ops};
 
 use crate::backends::{run, those_of};
 use crate::flagged::{Flagged, Freed};
-use crate::poll;
+use crate::poll::{self, Wakes};
 use crate::repeating::Repeating;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,10 +132,16 @@ async fn one_receive(bytes: u64, deadline: u64, gone: u64) {
         writer
     });
     let freed = Freed::default();
+    let wakes = Wakes::default();
     let outcome = {
-        let receive: Pin<Box<_>> = Box::pin(reader.recv_by(Flagged::new(64, &freed), at(deadline)));
+        let receive = wakes.counted(reader.recv_by(Flagged::new(64, &freed), at(deadline)));
         poll::at_most(Duration::from_millis(gone), receive).await
     };
+    // The op wakes it once, and so does the deadline when it has one that comes first or together with it.
+    let woken = wakes.count();
+    let by_deadline = usize::from(deadline <= bytes.min(gone));
+    let by_the_op = usize::from(outcome.is_some());
+    assert!((by_the_op..=by_deadline + 1).contains(&woken), "{life}: woken {woken} times");
     let writer = sent.join().await.expect("the writer ended");
     drop(writer);
     let mut delivered = match outcome {
@@ -152,9 +157,34 @@ async fn one_receive(bytes: u64, deadline: u64, gone: u64) {
     }
     assert_eq!(delivered, 7, "{life}: every byte is delivered once");
     assert_eq!(freed.count(), 1, "{life}: the buffer is freed once");
+    assert_eq!(wakes.count(), woken, "{life}: woken after its end");
+}
+
+/// The same without a deadline: one op, one call of the waker, and none once nobody waits.
+async fn one_plain_receive(bytes: u64, gone: u64) {
+    let life = format!("bytes {bytes}, drop {gone}");
+    let (reader, writer) = UnixStream::pair().expect("pair");
+    let sent = wo::spawn(move || async move {
+        wo::sleep(Duration::from_millis(bytes)).await.expect("sleep");
+        writer.write_all(b"seven b").await.expect("write");
+    });
+    let wakes = Wakes::default();
+    let receive = wakes.counted(reader.recv(Vec::with_capacity(64)));
+    let outcome = poll::at_most(Duration::from_millis(gone), receive).await;
+    let woken = wakes.count();
+    assert!(woken == 1 || outcome.is_none() && woken == 0, "{life}: woken {woken} times, {outcome:?}");
+    sent.join().await.expect("the writer ended");
+    if outcome.is_none() {
+        let (received, _rest) = reader.recv(Vec::with_capacity(64)).await;
+        assert_eq!(received.expect("recv"), 7, "{life}: every byte is delivered once");
+    }
+    assert_eq!(wakes.count(), woken, "{life}: woken after its end");
 }
 
 async fn every_receive() {
+    for (bytes, gone) in [(1, 2), (1, 1), (2, 1)] {
+        one_plain_receive(bytes, gone).await;
+    }
     for bytes in 1..=3 {
         for deadline in 1..=3 {
             for gone in 1..=3 {

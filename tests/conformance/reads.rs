@@ -54,21 +54,27 @@ async fn reads_dropped_half_way() {
     let writer = wo::spawn(move || write_numbered(writer, ROUNDS, 0..60, 3));
     let mut random = Rng::with_seed(33);
     let delivered = RefCell::new(Vec::new());
+    let mut dropped = 0;
     for round in 0..ROUNDS {
         let span = Duration::from_micros(random.u64(0..60));
         // Owned and borrowed reads take different ways through the kernel.
         if round % 2 == 0 {
-            if let Some((read, bytes)) = poll::at_most(span, reader.recv(Vec::with_capacity(64))).await {
-                read.expect("recv");
-                delivered.borrow_mut().extend_from_slice(&bytes);
+            match poll::at_most(span, reader.recv(Vec::with_capacity(64))).await {
+                Some((read, bytes)) => {
+                    read.expect("recv");
+                    delivered.borrow_mut().extend_from_slice(&bytes);
+                }
+                None => dropped += 1,
             }
         } else {
             let mut bytes = [0; 64];
-            if let Some(read) = poll::at_most(span, reader.read(&mut bytes)).await {
-                delivered.borrow_mut().extend_from_slice(&bytes[..read.expect("read")]);
+            match poll::at_most(span, reader.read(&mut bytes)).await {
+                Some(read) => delivered.borrow_mut().extend_from_slice(&bytes[..read.expect("read")]),
+                None => dropped += 1,
             }
         }
     }
+    assert!(dropped > 0 && dropped < ROUNDS, "{dropped} of {ROUNDS} reads were dropped: the race was not run");
     read_the_rest(reader, &delivered).await;
     let written = writer.join().await.expect("the writer ended");
     expect_numbered(&delivered.borrow(), written);

@@ -1,4 +1,5 @@
-//! A kernel that can be told to say everything again: each completion so far, once more and too late.
+//! A kernel that can be told to say everything again: each completion so far, once more and too late. Or to keep its
+//! words to itself for a while.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,6 +18,8 @@ use wo_runtime::plane::{Fd, Instant, SocketAddress, Token};
 struct Said {
     before: Vec<RawCompletion>,
     again: Vec<RawCompletion>,
+    /// What was said since it keeps its words to itself; none while it does not.
+    kept: Option<Vec<RawCompletion>>,
 }
 
 /// Makes a [`Repeating`] repeat itself.
@@ -29,6 +32,23 @@ impl Switch {
         let before = std::mem::take(&mut said.before);
         said.again = before;
         said.again.len() as u64
+    }
+
+    /// From here on no completion is told.
+    pub fn hold(&self) {
+        self.0.borrow_mut().kept.get_or_insert_default();
+    }
+
+    /// Whether the last word of this op is among what is kept.
+    pub fn keeps_the_last_of(&self, token: Token) -> bool {
+        self.0.borrow().kept.iter().flatten().any(|completion| completion.token == token && !completion.more)
+    }
+
+    /// Tells what was kept.
+    pub fn release(&self) {
+        let mut said = self.0.borrow_mut();
+        let kept = said.kept.take().unwrap_or_default();
+        said.again.extend(kept);
     }
 }
 
@@ -67,6 +87,9 @@ impl<B: Backend> Backend for Repeating<B> {
 
     fn reap(&mut self, out: &mut Vec<RawCompletion>) {
         let mut said = self.said.borrow_mut();
+        if let Some(kept) = &mut said.kept {
+            return self.inner.reap(kept);
+        }
         out.append(&mut said.again);
         let fresh = out.len();
         self.inner.reap(out);
