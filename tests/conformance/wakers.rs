@@ -5,7 +5,11 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
+use wo_runtime::plane::backend::{AnyBackend, BackendConfig};
+use wo_runtime::plane::{EventLoop, LoopConfig};
+
 use crate::backends::{EVERY, on_every_backend, run, those_of};
+use crate::child::{self, test_path};
 
 async fn wakes_itself() {
     for turns in [1, 2, 1000] {
@@ -48,14 +52,25 @@ async fn leave_wakers_behind(kept: Arc<Mutex<Vec<Waker>>>, held: Arc<()>) {
     }
 }
 
+// In a process of its own, where nobody else opens or closes descriptors.
 #[test]
 fn r28_wake_after_drop() {
+    child::run(test_path!(), wakes_after_the_end);
+}
+
+fn wakes_after_the_end() {
     for backend in those_of(EVERY) {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let held = Arc::new(());
         let (into, holding) = (Arc::clone(&kept), Arc::clone(&held));
         run(backend, |builder| builder, move || leave_wakers_behind(into, holding));
         assert_eq!(Arc::strong_count(&held), 1, "on {backend}: the parked fiber's future is freed");
+
+        // And the doorbell of a loop by itself, which nobody has rung yet.
+        let loop_alone = AnyBackend::select(backend, &BackendConfig::default()).expect("it is here");
+        let loop_alone = EventLoop::over(loop_alone, &LoopConfig::default());
+        let doorbell = loop_alone.waker();
+        drop(loop_alone);
 
         // Files take the numbers the runtime gave back; a wake that writes to an old number would write to one.
         let dir = tempfile::tempdir().expect("a folder for the files");
@@ -66,6 +81,7 @@ fn r28_wake_after_drop() {
         let waking = std::thread::spawn(move || {
             for _ in 0..1000 {
                 wakers.iter().for_each(Waker::wake_by_ref);
+                doorbell.wake();
             }
             wakers.into_iter().for_each(Waker::wake);
         });
