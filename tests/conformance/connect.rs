@@ -1,43 +1,43 @@
 //! Connects that fail, each in its own way, and leave nothing behind.
 
-use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use wo::net::{TcpListener, TcpStream};
+use wo::net::{ListenOptions, TcpListener, TcpStream};
 use wo_runtime::error::OpKind;
 use wo_runtime::error::errno::{ECONNREFUSED, ENETUNREACH};
+use wo_runtime::plane::backend::Selection;
 
-use crate::backends::{on_every_backend, on_real_backends};
+use crate::backends::{on_every_backend, on_real_backends, run, those_of};
 use crate::child::{self, test_path};
 use crate::poll;
 use crate::process::open_descriptors;
 
 /// A listener whose queue is full: the system drops further attempts without a word, so a connect to it waits.
 struct Deaf {
-    listener: StdListener,
-    _queued: Vec<StdStream>,
+    listener: TcpListener,
+    _queued: Vec<TcpStream>,
 }
 
 impl Deaf {
-    fn new() -> Deaf {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("socket");
-        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        socket.bind(&any.into()).expect("bind");
-        socket.listen(0).expect("listen");
-        let listener = StdListener::from(socket);
-        let address = listener.local_addr().expect("local_addr");
-        // A queue of none has room for one; what does not get in any more is left in the middle of its handshake.
-        let mut queued = Vec::new();
-        while let Ok(stream) = StdStream::connect_timeout(&address, Duration::from_millis(100)) {
-            queued.push(stream);
-        }
-        Deaf { listener, _queued: queued }
-    }
-
     fn address(&self) -> SocketAddr {
-        self.listener.local_addr().expect("local_addr")
+        self.listener.local_addr()
     }
+}
+
+#[wo::fiber]
+fn deaf_listener() -> Deaf {
+    let none = ListenOptions { backlog: 0, ..ListenOptions::default() };
+    let listener = TcpListener::bind_with("127.0.0.1:0", none).expect("bind");
+    // A queue of none has room for one; what does not get in any more is left in the middle of its handshake.
+    let mut queued = Vec::new();
+    while let Some(stream) =
+        TcpStream::connect_by(listener.local_addr(), Duration::from_millis(100)).expect("running late is no error")
+    {
+        queued.push(stream);
+    }
+    Deaf { listener, _queued: queued }
 }
 
 #[wo::fiber]
@@ -62,8 +62,19 @@ fn unreachable_address() {
     assert!(error.to_string().contains("127.0.0.1:80"), "{error}");
 }
 
+/// The simulated host has its loopback and nothing else.
+#[wo::fiber]
+fn unreachable_from_a_lonely_host() {
+    let error = TcpStream::connect("192.0.2.1:80").expect_err("there is no such network");
+    assert_eq!((error.errno(), error.op()), (ENETUNREACH, OpKind::Connect), "{error}");
+    assert!(error.to_string().contains("192.0.2.1:80"), "{error}");
+}
+
 #[test]
 fn r48_connect_errors_unreachable() {
+    for backend in those_of(&[Selection::Sim]) {
+        run(backend, |builder| builder, unreachable_from_a_lonely_host);
+    }
     child::run(test_path!(), || {
         // SAFETY: the call takes no pointers; this thread gets a network of its own, with every interface down.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -76,14 +87,16 @@ fn r48_connect_errors_unreachable() {
 
 #[wo::fiber]
 fn timed_out() {
-    let deaf = Deaf::new();
+    let deaf = deaf_listener();
+    let start = wo::now();
     let connected = TcpStream::connect_by(deaf.address(), Duration::from_millis(50)).expect("running late is no error");
     assert!(connected.is_none());
+    assert!(wo::now().since(start) >= Duration::from_millis(50), "it gave up early");
 }
 
 #[test]
 fn r48_connect_errors_timeout() {
-    on_real_backends(timed_out);
+    on_every_backend(timed_out);
 }
 
 #[wo::fiber]
@@ -99,7 +112,7 @@ fn first_address_dead() {
     assert_eq!(stream.peer_addr(), alive);
     listener.accept().expect("accept");
 
-    let deaf = Deaf::new();
+    let deaf = deaf_listener();
     let stream = TcpStream::connect([deaf.address(), alive].as_slice()).expect("the second address is alive");
     assert_eq!(stream.peer_addr(), alive);
     listener.accept().expect("accept");
@@ -112,12 +125,12 @@ fn first_address_dead() {
 
 #[test]
 fn r48_connect_errors_happy_eyeballs() {
-    on_real_backends(first_address_dead);
+    on_every_backend(first_address_dead);
 }
 
 async fn dropped_connects() {
     const ROUNDS: usize = 100;
-    let deaf = Deaf::new();
+    let deaf = deaf_listener().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let alive = listener.local_addr();
     // What the runtime opens for itself on first use does not count.

@@ -131,29 +131,38 @@ fn pipes_and_devices(dir: PathBuf) {
     assert_eq!((read.expect("read"), bytes), (4096, vec![0; 4096]));
 }
 
+/// Makes a pipe with a name in that folder.
+fn named_pipe(folder: &Path) -> PathBuf {
+    let path = folder.join("fifo");
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("a path without a zero byte");
+    // SAFETY: the name is a live string that ends in a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    path
+}
+
 #[test]
 fn r52_odd_fds() {
     for backend in those_of(REAL) {
         let dir = tempfile::tempdir().expect("a folder for the pipe");
-        let name = std::ffi::CString::new(dir.path().join("fifo").into_os_string().into_encoded_bytes()).expect("path");
-        // SAFETY: the name is a live string that ends in a zero byte.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        named_pipe(dir.path());
         run(backend, |builder| builder, || pipes_and_devices(dir.path().to_owned()));
     }
 }
 
-/// Reads the standard input to its end.
+/// Reads the standard input to its end, or as much as anybody wants.
 #[wo::fiber]
 fn all_of_stdin() -> wo::IoResult<Vec<u8>> {
+    const WANTED_MAX: usize = 100_000;
     let stdin = wo::io::stdin()?;
     let mut all = Vec::new();
-    loop {
+    while all.len() < WANTED_MAX {
         let (read, bytes) = stdin.read(Vec::with_capacity(8));
         if read? == 0 {
-            return Ok(all);
+            break;
         }
         all.extend_from_slice(&bytes);
     }
+    Ok(all)
 }
 
 /// Runs the test in a child whose standard input is `stdin`, once on each backend, and answers what it read there.
@@ -166,6 +175,7 @@ fn read_in_child(test: &str, backend: Selection, stdin: Stdio) -> String {
 fn show_stdin() {
     for backend in those_of(REAL) {
         match run(backend, |builder| builder, all_of_stdin) {
+            Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => println!("stdin: {} zeros", bytes.len()),
             Ok(bytes) => println!("stdin: {:?}", String::from_utf8_lossy(&bytes)),
             Err(error) => println!("stdin refused with {}: {error}", error.errno()),
         }
@@ -187,13 +197,27 @@ fn r52_odd_fds_as_stdin() {
         assert!(wrote.contains(&format!("stdin: {licence:?}")), "a regular file: {wrote}");
 
         let wrote = read_in_child(test, backend, Stdio::null());
-        assert!(wrote.contains(r#"stdin: """#), "/dev/null: {wrote}");
+        assert!(wrote.contains("stdin: 0 zeros"), "/dev/null: {wrote}");
+
+        let zero = std::fs::File::open("/dev/zero").expect("open");
+        let wrote = read_in_child(test, backend, zero.into());
+        assert!(wrote.contains("stdin: 100000 zeros"), "/dev/zero: {wrote}");
 
         let (read_end, mut write_end) = std::io::pipe().expect("pipe");
         write_end.write_all(b"a pipe's bytes").expect("write");
         drop(write_end);
         let wrote = read_in_child(test, backend, read_end.into());
         assert!(wrote.contains(r#"stdin: "a pipe's bytes""#), "a pipe: {wrote}");
+
+        // A FIFO that is open already: its bytes wait in it, and its last writer goes before it is read.
+        let dir = tempfile::tempdir().expect("a folder for the pipe");
+        let fifo = named_pipe(dir.path());
+        let both = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).expect("open");
+        let read_end = std::fs::File::open(&fifo).expect("open");
+        (&both).write_all(b"a named pipe's bytes").expect("write");
+        drop(both);
+        let wrote = read_in_child(test, backend, read_end.into());
+        assert!(wrote.contains(r#"stdin: "a named pipe's bytes""#), "a FIFO: {wrote}");
 
         // The cursor is the descriptor's own: what was read before is not read again.
         let mut file = std::fs::File::open(&path).expect("open");

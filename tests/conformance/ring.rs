@@ -234,10 +234,24 @@ fn echo_from_a_pool(pool: BufPool) {
     client.join().expect("the client ended");
 }
 
+/// 4 MiB on every shard, twice; refused each time, said once.
 #[wo::fiber]
-fn register_more_than_may_be_locked() {
-    // 4 MiB each; refused each time, said once.
-    for _ in 0..3 {
+fn register_more_than_may_be_locked(shards: usize) {
+    assert_eq!(wo::shards(), shards);
+    let mut refused = Vec::new();
+    for shard in 0..shards {
+        let (told, tells) = wo::oneshot();
+        assert!(wo::post_to(shard, move || assert!(told.send(wo::spawn(register_twice)).is_ok())));
+        refused.push(tells.recv().expect("a handle"));
+    }
+    for fiber in refused {
+        fiber.join().expect("a shard's fiber ended");
+    }
+}
+
+#[wo::fiber]
+fn register_twice() {
+    for _ in 0..2 {
         let mut pool = BufPool::new(1024, 4096).expect("the memory itself is to be had");
         let refusal = register_pool(&mut pool).expect_err("64 KiB may be locked");
         assert_eq!(refusal.errno(), ENOMEM, "{refusal}");
@@ -255,7 +269,7 @@ fn r15_memlock_64k() {
         lock_at_most_64_kib();
         // All four shards start, on rings as small as they fit beside each other.
         for io in &ring {
-            run(*io, |builder| builder.shards(4), register_more_than_may_be_locked);
+            run(*io, |builder| builder.shards(4), || register_more_than_may_be_locked(4));
         }
         return;
     }

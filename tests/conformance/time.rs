@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use wo::Ticker;
 use wo::net::UnixStream;
+use wo::{IoError, Outcome, Ticker};
 use wo_runtime::fiber::MissedTicks;
 use wo_runtime::plane::Instant;
 use wo_runtime::plane::backend::Selection;
@@ -46,9 +46,30 @@ async fn far_end_of_time() {
     assert_eq!(&buf[..4], b"kept");
 }
 
+async fn far_end_of_deadlines() {
+    // A scope's deadline that never comes changes nothing, and is not there early.
+    let ready: Outcome<u32> = wo::timeout(Duration::MAX, async || Ok(7)).await;
+    assert_eq!(ready.expect("it was ready"), 7);
+    let rested: Outcome<()> = wo::with_deadline(Duration::MAX, || wo::sleep(Duration::from_millis(1))).await;
+    rested.expect("the deadline is far away");
+    assert!(is_still_waiting(wo::with_deadline::<IoError, _>(Duration::MAX, || wo::sleep(Duration::MAX))).await);
+    assert!(is_still_waiting(wo::with_deadline_at::<IoError, _>(Instant::NEVER, || wo::sleep(Duration::MAX))).await);
+
+    // One that has passed cancels before the first verb is with the kernel: nothing is sent.
+    let (reader, writer) = UnixStream::pair().expect("pair");
+    for passed in [Instant::ORIGIN, wo::now()] {
+        let late: Outcome<()> = wo::with_deadline_at(passed, async || writer.write_all(b"late").await).await;
+        assert!(late.expect_err("it is too late").is_timeout());
+    }
+    writer.write_all(b"in time").await.expect("write");
+    let (read, bytes) = reader.recv(Vec::with_capacity(64)).await;
+    assert_eq!((read.expect("recv"), bytes.as_slice()), (7, b"in time".as_slice()));
+}
+
 #[test]
 fn r39_duration_max() {
     on_every_backend(far_end_of_time);
+    on_every_backend(far_end_of_deadlines);
 }
 
 async fn sleep_of_zero() {
@@ -106,7 +127,8 @@ fn documented_counts() {
 #[wo::fiber]
 fn ties_in_order_of_creation() {
     let trace = Rc::new(RefCell::new(Vec::new()));
-    let at = wo::now() + Duration::from_millis(5);
+    // Far enough away that all of them are asleep by then.
+    let at = wo::now() + Duration::from_millis(100);
     let mut sleepers = Vec::new();
     for number in 0..100 {
         let trace = trace.clone();
