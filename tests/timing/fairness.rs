@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use wo::net::{TcpListener, TcpStream};
-use wo::{BackendKind, Ticker};
+use wo::{BackendKind, Channel, Ticker};
 
 use crate::alone;
 use crate::backends::{EVERY, REAL, on_every_backend, run, those_of};
@@ -80,9 +80,22 @@ fn r33_yield_storm() {
 /// A turn is counted in reductions, and unoptimised ones take far longer.
 const REDUCTIONS: u32 = if cfg!(debug_assertions) { 100 } else { 4000 };
 
-/// Takes from a source that is never empty, without a yield of its own.
+/// Takes from a channel that is always full, without a yield of its own. Plain `async`: no back-edge counts here, only
+/// the verbs do.
+async fn drain_for_ever() {
+    let channel = Channel::new(8);
+    for number in 0..8 {
+        channel.try_put(number).expect("room");
+    }
+    for number in 0_u64.. {
+        assert_eq!(channel.take().await.expect("take"), number);
+        channel.try_put(number + 8).expect("room");
+    }
+}
+
+/// Verbs that are always ready, in a loop that counts itself.
 #[wo::fiber]
-fn drain_for_ever() {
+fn receive_for_ever() {
     loop {
         let (sender, receiver) = wo::oneshot();
         sender.send(1).expect("the receiver is here");
@@ -93,6 +106,17 @@ fn drain_for_ever() {
 #[wo::fiber]
 fn ticks_beside_a_drain() {
     wo::spawn(drain_for_ever);
+    ticks_beside_it();
+}
+
+#[wo::fiber]
+fn ticks_beside_ready_verbs() {
+    wo::spawn(receive_for_ever);
+    ticks_beside_it();
+}
+
+#[wo::fiber]
+fn ticks_beside_it() {
     // The thread is busy all the while; what the system gives to other programs is no part of the 100 ms.
     let begun = thread_time();
     let mut ticker = Ticker::new(Duration::from_millis(1));
@@ -109,6 +133,7 @@ fn r34_always_ready() {
     let _alone = alone();
     for backend in those_of(REAL) {
         run(backend, |builder| builder.reductions(REDUCTIONS), ticks_beside_a_drain);
+        run(backend, |builder| builder.reductions(REDUCTIONS), ticks_beside_ready_verbs);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use wo::net::{TcpListener, TcpStream};
@@ -11,16 +12,32 @@ use wo_runtime::plane::backend::Selection;
 use crate::alone;
 use crate::backends::{EVERY, REAL, Watch, on_real_backends, those_of};
 use crate::child::{self, test_path};
-use crate::process::{this_thread, thread_queued, until_asleep};
+use crate::process::{this_thread, thread_queued, threads, until_asleep};
 
-extern "C" fn ignore(_signal: libc::c_int) {}
+/// The thread that the storm is for, and how often it was interrupted.
+static STRUCK: AtomicI32 = AtomicI32::new(0);
+static STRIKES: AtomicU32 = AtomicU32::new(0);
 
-/// SIGALRM every millisecond, to a handler that does nothing, interrupting every call it meets.
+/// Whichever thread the system chooses hands the signal on to the one it is for.
+extern "C" fn strike(signal: libc::c_int) {
+    let meant = STRUCK.load(Ordering::Relaxed);
+    // SAFETY: the calls take numbers, may be made in a handler, and leave errno alone unless they fail.
+    unsafe {
+        if libc::gettid() == meant {
+            STRIKES.fetch_add(1, Ordering::Relaxed);
+        } else if meant != 0 {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), meant, signal);
+        }
+    }
+}
+
+/// SIGALRM every millisecond to this thread, interrupting every call it meets.
 fn begin_storm() {
-    // SAFETY: the handler touches nothing; both structures are live and fully set, zeros where not named.
+    STRUCK.store(i32::try_from(this_thread()).expect("a thread's id"), Ordering::Relaxed);
+    // SAFETY: the handler touches atomics; both structures are live and fully set, zeros where not named.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = ignore as *const () as usize;
+        action.sa_sigaction = strike as *const () as usize;
         assert_eq!(libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()), 0);
         let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
         let storm = libc::itimerval { it_interval: every, it_value: every };
@@ -43,8 +60,11 @@ fn echo_back(stream: TcpStream) {
 #[wo::fiber]
 fn sleep_echo_and_read() {
     const MIB: usize = 1 << 20;
-    let (start, queued) = (wo::now(), thread_queued());
+    begin_storm();
+    let (start, queued, strikes) = (wo::now(), thread_queued(), STRIKES.load(Ordering::Relaxed));
     wo::sleep(Duration::from_millis(100)).expect("sleep");
+    let strikes = STRIKES.load(Ordering::Relaxed) - strikes;
+    assert!(strikes > 0, "nothing interrupted the loop's thread: there was no storm");
     let slept = wo::now().since(start);
     // What the system gave to other programs is not ours.
     let late = slept.saturating_sub(Duration::from_millis(130)).saturating_sub(thread_queued() - queued);
@@ -73,20 +93,21 @@ fn sleep_echo_and_read() {
 #[test]
 fn r20_eintr_storm() {
     let _alone = alone();
-    child::run(test_path!(), || {
-        begin_storm();
-        on_real_backends(sleep_echo_and_read);
-    });
+    child::run(test_path!(), || on_real_backends(sleep_echo_and_read));
 }
 
-/// Sends the signal to this process once the thread sleeps in the kernel; answers when that was.
-fn signal_when_asleep(signal: i32, thread: u32) -> std::thread::JoinHandle<Instant> {
+/// Sends the signal to this process once this thread has gone to sleep in the kernel; answers when that was, and how
+/// much later it may have been because the sender had to wait for a processor.
+fn signal_when_asleep(signal: i32) -> std::thread::JoinHandle<(Instant, Duration)> {
+    let thread = this_thread();
+    let all = threads(std::process::id());
+    let before = all.into_iter().find(|other| other.id == thread).expect("this thread lives").sleeps;
     std::thread::spawn(move || {
-        until_asleep(thread, 0);
-        let sent = Instant::now();
+        until_asleep(thread, before);
+        let (sent, queued) = (Instant::now(), thread_queued());
         // SAFETY: the call takes numbers.
         assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
-        sent
+        (sent, thread_queued() - queued)
     })
 }
 
@@ -105,14 +126,15 @@ fn wait_for_the_stop(signal: i32) {
         noted.set(true);
     });
     let queued = thread_queued();
-    let signalling = signal_when_asleep(signal, this_thread());
+    let signalling = signal_when_asleep(signal);
     let mut buf = [0; 16];
     let stopped = client.read(&mut buf).expect_err("nobody writes");
     let heard = Instant::now();
     assert!(stopped.is_cancelled(), "{stopped}");
-    let sent = signalling.join().expect("the signal was sent");
+    let own = thread_queued() - queued;
+    let (sent, theirs) = signalling.join().expect("the signal was sent");
     // What the system gave to other programs is not ours.
-    let latency = heard.duration_since(sent).saturating_sub(thread_queued() - queued);
+    let latency = heard.duration_since(sent).saturating_sub(own + theirs);
     assert!(latency < Duration::from_millis(20), "the stop was heard after {latency:?}");
     // The stop is no error of the other fiber's either: it has run to its end, or will in this turn.
     while !cleaning.is_finished() {
