@@ -18,9 +18,6 @@ const NEVER: Duration = Duration::from_secs(60);
 fn everywhere<F: Future<Output = ()> + 'static>(program: impl Fn() -> Call<F>) {
     let kernels = [Selection::Uring, Selection::Epoll, Selection::Sim];
     for (io, shards) in kernels.into_iter().flat_map(|io| [(io, 1), (io, 3)]) {
-        if (io, shards) == (Selection::Sim, 3) {
-            continue;
-        }
         eprintln!("on {io} with {shards} shards");
         let ran = Builder::new().io(io).shards(shards).run(program());
         ran.unwrap_or_else(|error| panic!("on {io} with {shards} shards: {error}"));
@@ -430,6 +427,7 @@ fn actors_may_be_generic() {
 /// What cannot move is made where it lives.
 struct Shared {
     lines: Rc<Vec<String>>,
+    made_on: Option<usize>,
 }
 
 #[wo::actor]
@@ -441,6 +439,12 @@ impl Shared {
         wo::yield_now().unwrap();
         before.len()
     }
+
+    /// The shard it was made on, and the one it lives on.
+    #[message]
+    fn shards(&mut self) -> [Option<usize>; 2] {
+        [self.made_on, wo::shard_index()]
+    }
 }
 
 #[test]
@@ -450,9 +454,12 @@ fn a12_state_that_cannot_move_is_made_on_its_shard() {
         let lines = vec!["first".to_owned()];
         let everywhere = [0, 1, 2].map(|shard| {
             let lines = lines.clone();
-            Options::new().shard(shard).spawn_with(move || Shared { lines: Rc::new(lines) })
+            Options::new().shard(shard).spawn_with(move || Shared { lines: Rc::new(lines), made_on: wo::shard_index() })
         });
-        let anywhere = wo::spawn_with(move || Shared { lines: Rc::new(lines) });
+        for (shard, shared) in everywhere.iter().enumerate() {
+            assert_eq!(shared.shards(), Ok([Some(shard % wo::shards()); 2]));
+        }
+        let anywhere = wo::spawn_with(move || Shared { lines: Rc::new(lines), made_on: wo::shard_index() });
         for shared in everywhere.into_iter().chain([anywhere]) {
             assert_eq!(shared.push("second".to_owned()), Ok(1));
             assert_eq!(shared.push("third".to_owned()), Ok(2));

@@ -49,14 +49,15 @@ impl Sleeper {
         }
     }
 
-    #[message(send)]
-    fn delegate(&mut self, span: Duration) {
-        for reply in self.kept.drain(..) {
-            wo::spawn(move || {
-                wo::sleep(span).expect("sleep");
-                reply.send(9).expect("the asker waits");
-            });
-        }
+    /// Moves the reply it keeps to a fiber of its own, which gives it later; whether there was one.
+    #[message]
+    fn delegate(&mut self, until: wo::oneshot::Receiver<()>) -> bool {
+        let Some(reply) = self.kept.pop() else { return false };
+        wo::spawn(move || {
+            until.recv().expect("told when");
+            reply.send(9).expect("the asker waits");
+        });
+        true
     }
 
     fn on_cancel(&mut self) {
@@ -112,14 +113,20 @@ fn a16_reply_later() {
                 sleeper.release(5).await.expect("release");
             }
             assert_eq!(waits.join().await.expect("join"), Ok(5));
-            // Moved to a fiber the actor spawns.
+            // Moved to a fiber the actor spawns, which answers later; meanwhile the actor handles other messages.
             let waits = wo::spawn(move || sleeper.later());
-            wo::yield_now().await.expect("yield");
-            while !waits.is_finished() {
-                sleeper.delegate(5 * MS).await.expect("delegate");
-                sleeper.cancels().await.expect("handled meanwhile");
-                wo::sleep(MS).await.expect("sleep");
+            let tell = loop {
+                let (tell, until) = wo::oneshot();
+                if sleeper.delegate(until).await.expect("an answer") {
+                    break tell;
+                }
+                wo::yield_now().await.expect("yield");
+            };
+            for _ in 0..10 {
+                assert_eq!(sleeper.cancels().await, Ok((0, vec![])));
             }
+            assert!(!waits.is_finished());
+            tell.send(()).expect("the fiber waits");
             assert_eq!(waits.join().await.expect("join"), Ok(9));
         }
     });

@@ -8,7 +8,7 @@ use wo::actor::{Addr, Options, Reply, SendError, TrySendError};
 use wo_runtime::fiber;
 use wo_runtime::scope::Outcome;
 
-use super::everywhere;
+use super::{everywhere, everywhere_on};
 
 #[derive(Default)]
 struct Counter {
@@ -49,7 +49,7 @@ impl Sender {
 
 #[test]
 fn a1_spawn_counter() {
-    everywhere(|| async {
+    everywhere_on(&[1, 4], || async {
         let counter = wo::spawn(Counter::default());
         let mut sent = Vec::new();
         for shard in 0..4 {
@@ -98,7 +98,7 @@ fn a2_order_per_sender() {
                 recorder.send((0, n).into()).await.expect("send");
             }
             let both = [1, 2].map(|number| {
-                let counting = wo::spawn(Counting(number));
+                let counting = Options::new().shard(number as usize).spawn(Counting(number));
                 wo::spawn(move || async move { counting.count(recorder, 1000).await })
             });
             for one in both {
@@ -151,7 +151,7 @@ impl Gate {
     fn receive(&mut self, message: At) {
         match message {
             At::Hold(held, release) => {
-                held.send(()).expect("the test waits");
+                let _ = held.send(());
                 let _ = release.recv();
             }
             At::Take(number) => self.0.push(number),
@@ -192,6 +192,40 @@ fn a3_capacity() {
             assert_eq!(taken[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
             taken.sort_unstable();
             assert_eq!(taken[8..], [8, 9]);
+        }
+    });
+}
+
+/// Room for one lets in one, who waited longest.
+#[test]
+fn a3_taking_one_makes_room_for_one() {
+    everywhere(|| async {
+        for shard in 0..3 {
+            let (gate, release) = held_gate(8, shard).await;
+            // Whoever is taken holds the gate in turn.
+            let hold = || {
+                let ((held, is_held), (release, released)) = (wo::oneshot(), wo::oneshot());
+                (At::Hold(held, released), is_held, release)
+            };
+            let (first, first_is_held, release_first) = hold();
+            gate.send(first).await.expect("room");
+            for number in 1..8 {
+                gate.send(At::Take(number)).await.expect("room");
+            }
+            let [ninth, tenth] = [8, 9].map(|number| wo::spawn(move || gate.send(At::Take(number))));
+            wo::yield_now().await.expect("yield");
+            assert!(!ninth.is_finished() && !tenth.is_finished());
+            release.send(()).expect("the handler waits");
+            first_is_held.recv().await.expect("held");
+            ninth.join().await.expect("join").expect("room");
+            for _ in 0..10 {
+                wo::yield_now().await.expect("yield");
+            }
+            assert!(!tenth.is_finished(), "one was taken, two were let in");
+            assert!(matches!(gate.try_send(At::Take(77)), Err(TrySendError::Full(At::Take(77)))));
+            release_first.send(()).expect("the handler waits");
+            tenth.join().await.expect("join").expect("room");
+            assert_eq!(gate.ask(At::Taken).await, Ok((1..10).collect()));
         }
     });
 }

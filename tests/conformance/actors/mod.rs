@@ -19,10 +19,14 @@ use wo::Selection;
 
 use crate::backends::{EVERY, REAL, run, those_of};
 
-/// Runs `body` as a program on every kernel, at one shard and at several; the simulated one is a single shard.
+/// Runs `body` as a program on every kernel, at one shard and at several.
 pub fn everywhere<F: Future<Output = ()> + 'static>(body: impl Fn() -> F) {
+    everywhere_on(&[1, 3], body);
+}
+
+/// Runs `body` as a program on every kernel, at each of these numbers of shards.
+pub fn everywhere_on<F: Future<Output = ()> + 'static>(several: &[usize], body: impl Fn() -> F) {
     for backend in those_of(EVERY) {
-        let several: &[usize] = if backend == Selection::Sim { &[1] } else { &[1, 3] };
         for &shards in several {
             println!("with {shards} shards");
             run(backend, |builder| builder.shards(shards), &body);

@@ -33,6 +33,8 @@ impl Log {
 
 enum Do {
     Panic,
+    /// Panics before it answers.
+    PanicAsked(Reply<u32>),
     Fail,
     Count(Reply<u32>),
     Slow(Duration),
@@ -65,6 +67,7 @@ impl Child {
         self.handled += 1;
         match message {
             Do::Panic => panic!("as asked"),
+            Do::PanicAsked(_reply) => panic!("as asked"),
             Do::Fail => return Err("as asked"),
             Do::Count(reply) => _ = reply.send(self.handled),
             Do::Slow(span) => {
@@ -123,10 +126,10 @@ fn a7_a_restarted_child_handles_what_waits() {
             child.send(Do::Slow(MS)).await.expect("send");
             child.send(Do::Slow(MS)).await.expect("send");
             // Messages 3 to 5; the handler of 3 panics.
-            let third = wo::spawn(move || child.send(Do::Panic));
+            let third = wo::spawn(move || child.ask(Do::PanicAsked));
             let fourth = wo::spawn(move || child.ask(Do::Count));
             let fifth = wo::spawn(move || child.ask(Do::Count));
-            third.join().await.expect("join").expect("send");
+            assert_eq!(third.join().await.expect("join"), Err(AskError::Panicked));
             assert_eq!(fourth.join().await.expect("join"), Ok(1), "handled by the new state");
             assert_eq!(fifth.join().await.expect("join"), Ok(2));
             assert_eq!(log.take(), ["child started", "child dropped", "child started"]);

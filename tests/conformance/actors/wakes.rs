@@ -2,6 +2,8 @@
 //! here that could come to the rescue; the watch over each run would end the test.
 
 use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wo::actor::{Addr, Options};
 use wo_runtime::shard;
@@ -83,18 +85,30 @@ fn r29_both_sides_wake_each_other() {
     });
 }
 
+/// A fiber's answer, which counts itself when it is dropped.
+struct Counted(usize, Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn r31_join_cross_core() {
     on_shards(2, || async {
+        const ROUNDS: usize = 10_000;
         let mut jitter = Jitter(3);
-        for round in 0..10_000 {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        for round in 0..ROUNDS {
             let (send, handle) = wo::oneshot();
+            let number = Counted(round, Arc::clone(&dropped));
             assert!(shard::post_to(1, move || {
                 let fiber = wo::spawn(move || async move {
                     if round % 3 == 0 {
                         wo::yield_now().await.expect("yield");
                     }
-                    round
+                    number
                 });
                 assert!(send.send(fiber).is_ok());
             }));
@@ -103,8 +117,13 @@ fn r31_join_cross_core() {
             if round % 4 == 0 {
                 drop(handle);
             } else {
-                assert_eq!(handle.join().await.expect("join"), round);
+                assert_eq!(handle.join().await.expect("join").0, round);
             }
         }
+        // An answer nobody takes is dropped by whichever side lets go last.
+        while dropped.load(Ordering::SeqCst) < ROUNDS {
+            wo::yield_now().await.expect("yield");
+        }
+        assert_eq!(dropped.load(Ordering::SeqCst), ROUNDS);
     });
 }
