@@ -97,9 +97,9 @@ fn where_am_i() -> ThreadId {
 
 #[test]
 fn r38_build_here_run_there() {
-    for backend in those_of(EVERY) {
+    for (backend, shards) in those_of(EVERY).into_iter().flat_map(|backend| [(backend, 1), (backend, 2)]) {
         let _watch = Watch::new(format!("a run on {backend}"));
-        let builder = Builder::new().io(backend).seed(7);
+        let builder = Builder::new().io(backend).shards(shards).seed(7);
         let there = thread::spawn(move || {
             let ran_on = builder.run(where_am_i).unwrap_or_else(|error| panic!("on {backend}: {error}"));
             assert_eq!(ran_on, thread::current().id());

@@ -102,9 +102,10 @@ fn child(name: &'static str, log: &Log) -> impl FnMut() -> Child + Send + 'stati
     move || Child { name, log: log.clone(), handled: 0, start: Start::Well }
 }
 
-/// Three children under `supervisor`, all started.
+/// Three children under `supervisor`, each on a shard of its own where there are as many, all started.
 async fn three(mut supervisor: Supervisor, log: &Log) -> (Addr<wo::actor::Supervision>, [Addr<Do>; 3]) {
-    let children = ["a", "b", "c"].map(|name| supervisor.child(child(name, log)));
+    let children = [("a", 0), ("b", 1), ("c", 2)]
+        .map(|(name, shard)| supervisor.child_with(Options::new().shard(shard), child(name, log)));
     let supervisor = supervisor.start();
     for child in children {
         assert_eq!(child.ask(Do::Count).await, Ok(1));
