@@ -13,7 +13,7 @@ use wo_runtime::fiber::Call;
 use crate::error::Result;
 use crate::owner;
 use crate::record::{Prefixed, Record};
-use crate::row::Row;
+use crate::row::{Row, Stored};
 use crate::store::Store;
 use crate::store::index::{Indexed, walk};
 use crate::store::table::{Contents, Sight};
@@ -128,16 +128,16 @@ impl<R: Record> Scan<R> {
         &'a self,
         table: &'a Contents<R>,
         sight: &Sight,
-        mut visit: impl FnMut(&'a Arc<R>) -> ControlFlow<()>,
+        mut visit: impl FnMut(&'a Stored<R>) -> ControlFlow<()>,
     ) -> Result<()> {
         match &self.source {
             Source::Nothing => {}
             Source::Keys(range) => {
                 table.see_gaps(sight);
                 let rows = table.rows.range((range.0.as_ref(), range.1.as_ref()));
-                let mut visit = |stored: &'a crate::store::table::Stored<R>| {
+                let mut visit = |stored: &'a Stored<R>| {
                     sight.see(stored.sequence);
-                    if self.passes(&stored.row) { visit(&stored.row) } else { ControlFlow::Continue(()) }
+                    if self.passes(&stored.record) { visit(stored) } else { ControlFlow::Continue(()) }
                 };
                 let _stopped = if self.is_reversed && self.order.is_none() {
                     rows.rev().try_for_each(|(_, stored)| visit(stored))
@@ -150,7 +150,7 @@ impl<R: Record> Scan<R> {
                 table.see_all(sight);
                 let keys = index.keys(table)?;
                 let mut visit = |key: &R::Key| match table.rows.get(key) {
-                    Some(stored) if self.passes(&stored.row) => visit(&stored.row),
+                    Some(stored) if self.passes(&stored.record) => visit(stored),
                     _ => ControlFlow::Continue(()),
                 };
                 let _stopped = if self.is_reversed && self.order.is_none() {
@@ -501,13 +501,13 @@ impl<R: Record> Scan<R> {
         }
         table.see_gaps(sight);
         let mut skip = if behind.is_none() { self.skip } else { 0 };
-        let mut visit = |stored: &crate::store::table::Stored<R>| {
+        let mut visit = |stored: &Stored<R>| {
             sight.see(stored.sequence);
-            if self.passes(&stored.row) {
+            if self.passes(&stored.record) {
                 if skip > 0 {
                     skip -= 1;
                 } else {
-                    rows.push(Row(Arc::clone(&stored.row)));
+                    rows.push(Row(Arc::clone(stored)));
                 }
             }
             if rows.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

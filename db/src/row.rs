@@ -29,7 +29,16 @@ use std::sync::Arc;
 ///     Ok(())
 /// }
 /// ```
-pub struct Row<R>(pub(crate) Arc<R>);
+pub struct Row<R>(pub(crate) Stored<R>);
+
+/// A row in its table: the tables, the latest changes and every reader share it.
+pub(crate) type Stored<R> = Arc<Held<R>>;
+
+/// A record, and the transaction that wrote it. They lie together, so that an entry of a table's tree is one word.
+pub(crate) struct Held<R> {
+    pub(crate) sequence: u64,
+    pub(crate) record: R,
+}
 
 impl<R> Row<R> {
     /// The record itself; a clone of it while the table or another reader shares it.
@@ -37,7 +46,10 @@ impl<R> Row<R> {
     where
         R: Clone,
     {
-        Arc::unwrap_or_clone(self.0)
+        match Arc::try_unwrap(self.0) {
+            Ok(held) => held.record,
+            Err(shared) => shared.record.clone(),
+        }
     }
 }
 
@@ -45,13 +57,13 @@ impl<R> Deref for Row<R> {
     type Target = R;
 
     fn deref(&self) -> &R {
-        &self.0
+        &self.0.record
     }
 }
 
 impl<R> AsRef<R> for Row<R> {
     fn as_ref(&self) -> &R {
-        &self.0
+        &self.0.record
     }
 }
 
@@ -63,19 +75,19 @@ impl<R> Clone for Row<R> {
 
 impl<R: fmt::Debug> fmt::Debug for Row<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.0.record.fmt(f)
     }
 }
 
 impl<R: PartialEq> PartialEq for Row<R> {
     fn eq(&self, other: &Row<R>) -> bool {
-        *self.0 == *other.0
+        self.0.record == other.0.record
     }
 }
 
 impl<R: PartialEq> PartialEq<R> for Row<R> {
     fn eq(&self, other: &R) -> bool {
-        *self.0 == *other
+        self.0.record == *other
     }
 }
 

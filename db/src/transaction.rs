@@ -10,7 +10,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
@@ -269,7 +268,7 @@ impl<'t, R: Record> TxTable<'t, R> {
             None => encoded(&row, self.tx.scratch.take())?,
         };
         let (before, number) = self.change(|table, sight| {
-            Ok((table.put(how, self.tx.sequence, key, Arc::new(row), bytes.len(), sight)?, table.number))
+            Ok((table.put(how, self.tx.sequence, key, row, bytes.len(), sight)?, table.number))
         })?;
         self.tx.step(number, Step::Put(&bytes));
         self.tx.scratch.set(bytes);
@@ -290,7 +289,7 @@ impl<'t, R: Record> TxTable<'t, R> {
         let key: R::Key = key.to_owned();
         let there =
             self.look(|table, sight| table.get(key.borrow(), sight).cloned().ok_or_else(|| table.not_found(&key)))?;
-        let mut row = R::clone(&there);
+        let mut row = R::clone(&there.record);
         change(&mut row);
         let new_key = row.key();
         if new_key != key {

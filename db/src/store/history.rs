@@ -5,9 +5,9 @@
 //! nothing, and one below it is told so.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::record::Record;
+use crate::row::Stored;
 
 /// Bytes of rows that changes hold on to, at most, as they are encoded.
 const BYTES_MAX: usize = 64 << 20;
@@ -16,7 +16,7 @@ pub(crate) struct Event<R: Record> {
     pub(crate) sequence: u64,
     pub(crate) key: R::Key,
     /// None when the row has gone.
-    pub(crate) row: Option<Arc<R>>,
+    pub(crate) row: Option<Stored<R>>,
     bytes: u32,
 }
 
@@ -33,7 +33,7 @@ impl<R: Record> History<R> {
     }
 
     /// Adds the latest change.
-    pub(crate) fn push(&mut self, sequence: u64, key: R::Key, row: Option<Arc<R>>, bytes: usize) {
+    pub(crate) fn push(&mut self, sequence: u64, key: R::Key, row: Option<Stored<R>>, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.bytes += bytes as usize;
         self.events.push_back(Event { sequence, key, row, bytes });

@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::record::{Key, Record};
-use crate::store::table::Stored;
+use crate::row::Stored;
 
 /// A field that rows are found by: the constant of that name that `#[index]` gives a record.
 pub struct Index<R, V> {
@@ -299,5 +298,5 @@ pub(crate) fn walk<R: Record, I: Indexed<R>>(
 
 /// The rows of a table, for an index to look at.
 pub(crate) fn rows_of<R: Record>(rows: &BTreeMap<R::Key, Stored<R>>) -> impl Iterator<Item = (&R::Key, &R)> {
-    rows.iter().map(|(key, stored)| (key, Arc::as_ref(&stored.row)))
+    rows.iter().map(|(key, stored)| (key, &stored.record))
 }

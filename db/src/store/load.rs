@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
+use crate::row::{Held, Stored};
 use crate::schema::catalogue::Step;
 use crate::schema::evolve::Plan;
 use crate::store::history::History;
-use crate::store::table::Stored;
 
 /// Notes that are never worth sorting in between.
 const NOTES_MIN: usize = 1 << 16;
@@ -21,7 +21,7 @@ const NOTES_MIN: usize = 1 << 16;
 pub(crate) type Rows<R> = BTreeMap<<R as Record>::Key, Stored<R>>;
 
 enum Note<R> {
-    Row(Arc<R>),
+    Row(Stored<R>),
     Gone,
     /// An upgrade refused it: an error, unless a later step replaces it.
     Refused(Error),
@@ -33,7 +33,12 @@ pub(crate) struct Loading<R: Record> {
     sort_at: usize,
     last_key: Option<R::Key>,
     /// Rows by their stored keys, while an upgrade gives them others: what happens to them later names the stored one.
-    rekeyed: BTreeMap<Vec<u8>, Result<Arc<R>>>,
+    rekeyed: BTreeMap<Vec<u8>, Result<Stored<R>>>,
+}
+
+/// Every row that was loaded is certain.
+fn loaded<R>(record: R) -> Stored<R> {
+    Arc::new(Held { sequence: 0, record })
 }
 
 impl<R: Record> Default for Loading<R> {
@@ -71,7 +76,7 @@ impl<R: Record> Loading<R> {
     fn settle_keys(&mut self) -> Result<()> {
         for row in std::mem::take(&mut self.rekeyed).into_values() {
             let row = row?;
-            self.note(row.key(), Note::Row(row));
+            self.note(row.record.key(), Note::Row(row));
         }
         self.notes.sort_by(|one, other| one.0.cmp(&other.0));
         match self.notes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -92,7 +97,7 @@ impl<R: Record> Loading<R> {
             // Changes of rows under other keys mean nothing to who watches the new ones.
             history.begin_at(sequence);
             match step {
-                Step::Put(bytes) => drop(self.rekeyed.insert(plan.stored_key(bytes)?, plan.row(bytes).map(Arc::new))),
+                Step::Put(bytes) => drop(self.rekeyed.insert(plan.stored_key(bytes)?, plan.row(bytes).map(loaded))),
                 Step::Delete(key) => drop(self.rekeyed.remove(key)),
                 Step::Clear => self.rekeyed.clear(),
             }
@@ -101,7 +106,7 @@ impl<R: Record> Loading<R> {
         match step {
             Step::Put(bytes) => {
                 let row = match plan.row(bytes) {
-                    Ok(row) => Arc::new(row),
+                    Ok(row) => loaded(row),
                     Err(error) if plan.is_same() => return Err(error),
                     Err(error) => {
                         let key = plan.key(&plan.stored_key(bytes)?)?;
@@ -109,7 +114,7 @@ impl<R: Record> Loading<R> {
                         return Ok(());
                     }
                 };
-                let key = row.key();
+                let key = row.record.key();
                 history.push(sequence, key.clone(), Some(Arc::clone(&row)), bytes.len());
                 if self.last_key.as_ref().is_none_or(|last| *last < key) {
                     self.last_key = Some(key.clone());
@@ -160,7 +165,7 @@ impl<R: Record> Loading<R> {
         }
         self.sort();
         let row = |(key, note)| match note {
-            Note::Row(row) => Some(Ok((key, Stored { row, sequence: 0 }))),
+            Note::Row(row) => Some(Ok((key, row))),
             Note::Refused(error) => Some(Err(error)),
             Note::Gone => None,
         };

@@ -9,11 +9,13 @@
 use std::any::Any;
 use std::borrow::Borrow;
 use std::cell::Cell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Record;
+use crate::row::{Held, Stored};
 use crate::schema::catalogue::{Schema, Step};
 use crate::schema::evolve::{Plan, described};
 use crate::schema::field::Field;
@@ -21,18 +23,6 @@ use crate::schema::wire::Output;
 use crate::store::history::History;
 use crate::store::index::{AnyIndex, rows_of};
 use crate::store::load::Loading;
-
-/// A row, and which transaction wrote it.
-pub(crate) struct Stored<R> {
-    pub(crate) row: Arc<R>,
-    pub(crate) sequence: u64,
-}
-
-impl<R> Clone for Stored<R> {
-    fn clone(&self) -> Stored<R> {
-        Stored { row: Arc::clone(&self.row), sequence: self.sequence }
-    }
-}
 
 /// How a row is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +112,7 @@ impl<R: Record> Contents<R> {
 
     /// The row of this key.
     #[inline]
-    pub(crate) fn get<Q>(&self, key: &Q, sight: &Sight) -> Option<&Arc<R>>
+    pub(crate) fn get<Q>(&self, key: &Q, sight: &Sight) -> Option<&Stored<R>>
     where
         R::Key: Borrow<Q>,
         Q: Ord + ?Sized,
@@ -130,7 +120,7 @@ impl<R: Record> Contents<R> {
         match self.rows.get(key) {
             Some(stored) => {
                 sight.see(stored.sequence);
-                Some(&stored.row)
+                Some(stored)
             }
             None => {
                 sight.see(self.erased);
@@ -165,14 +155,15 @@ impl<R: Record> Contents<R> {
         how: Put,
         sequence: u64,
         key: R::Key,
-        row: Arc<R>,
+        record: R,
         bytes: usize,
         sight: &Sight,
-    ) -> Result<Option<Arc<R>>> {
-        let before = self.rows.get(&key).cloned();
-        match (how, &before) {
-            (Put::Insert, Some(there)) => {
-                sight.see(there.sequence);
+    ) -> Result<Option<Stored<R>>> {
+        // One search for all of it: in a large table that is most of what a change costs.
+        let entry = self.rows.entry(key.clone());
+        let before = match (how, &entry) {
+            (Put::Insert, Entry::Occupied(there)) => {
+                sight.see(there.get().sequence);
                 return Err(Error::new(
                     ErrorKind::DuplicateKey,
                     format!("there is a row with the key {key:?} already"),
@@ -180,14 +171,15 @@ impl<R: Record> Contents<R> {
                 .in_table(R::TABLE)
                 .remedy("`update` replaces a row, `upsert` takes either"));
             }
-            (Put::Update, None) => {
+            (Put::Update, Entry::Vacant(_)) => {
                 sight.see(self.erased);
                 return Err(self.not_found(&key));
             }
-            _ => {}
-        }
+            (_, Entry::Occupied(there)) => Some(Arc::clone(there.get())),
+            (_, Entry::Vacant(_)) => None,
+        };
         for index in &self.indexes {
-            if let Some(other) = index.conflict(&row, &key) {
+            if let Some(other) = index.conflict(&record, &key) {
                 if let Some(there) = self.rows.get(other) {
                     sight.see(there.sequence);
                 }
@@ -203,17 +195,21 @@ impl<R: Record> Contents<R> {
         self.undo.push_back(Undo::Row { sequence, key: key.clone(), before: before.clone() });
         self.is_changing = true;
         match &before {
-            Some(before) => self.indexes.iter_mut().for_each(|index| index.replace(&before.row, &row, &key)),
-            None => self.indexes.iter_mut().for_each(|index| index.add(&row, &key)),
+            Some(before) => self.indexes.iter_mut().for_each(|index| index.replace(&before.record, &record, &key)),
+            None => self.indexes.iter_mut().for_each(|index| index.add(&record, &key)),
         }
-        self.history.push(sequence, key.clone(), Some(Arc::clone(&row)), bytes);
-        if self.last_key.as_ref().is_none_or(|last| *last < key) {
+        let row = Arc::new(Held { sequence, record });
+        match entry {
+            Entry::Occupied(mut there) => drop(there.insert(Arc::clone(&row))),
+            Entry::Vacant(place) => drop(place.insert(Arc::clone(&row))),
+        }
+        if R::AUTOMATIC && self.last_key.as_ref().is_none_or(|last| *last < key) {
             self.last_key = Some(key.clone());
         }
+        self.history.push(sequence, key, Some(row), bytes);
         self.written = sequence;
-        self.rows.insert(key, Stored { row, sequence });
         self.is_changing = false;
-        Ok(before.map(|before| before.row))
+        Ok(before)
     }
 
     pub(crate) fn not_found<K: std::fmt::Debug + ?Sized>(&self, key: &K) -> Error {
@@ -223,20 +219,20 @@ impl<R: Record> Contents<R> {
     }
 
     /// Takes a row away, and answers it.
-    pub(crate) fn delete(&mut self, sequence: u64, key: &R::Key, sight: &Sight) -> Option<Arc<R>> {
+    pub(crate) fn delete(&mut self, sequence: u64, key: &R::Key, sight: &Sight) -> Option<Stored<R>> {
         let Some(stored) = self.rows.get(key).cloned() else {
             sight.see(self.erased);
             return None;
         };
         self.undo.push_back(Undo::Row { sequence, key: key.clone(), before: Some(stored.clone()) });
         self.is_changing = true;
-        self.indexes.iter_mut().for_each(|index| index.remove(&stored.row, key));
+        self.indexes.iter_mut().for_each(|index| index.remove(&stored.record, key));
         self.history.push(sequence, key.clone(), None, size_of::<R::Key>());
         self.written = sequence;
         self.erased = sequence;
         self.rows.remove(key);
         self.is_changing = false;
-        Some(stored.row)
+        Some(stored)
     }
 
     /// Takes every row away, and answers how many there were.
@@ -257,10 +253,10 @@ impl<R: Record> Contents<R> {
         match undo {
             Undo::Row { key, before, .. } => {
                 if let Some(there) = self.rows.remove(&key) {
-                    self.indexes.iter_mut().for_each(|index| index.remove(&there.row, &key));
+                    self.indexes.iter_mut().for_each(|index| index.remove(&there.record, &key));
                 }
                 if let Some(before) = before {
-                    self.indexes.iter_mut().for_each(|index| index.add(&before.row, &key));
+                    self.indexes.iter_mut().for_each(|index| index.add(&before.record, &key));
                     self.rows.insert(key, before);
                 }
             }
@@ -275,7 +271,7 @@ impl<R: Record> Contents<R> {
         for index in &mut self.indexes {
             index.clear();
             for (key, stored) in &self.rows {
-                index.add(&stored.row, key);
+                index.add(&stored.record, key);
             }
         }
     }
@@ -423,7 +419,7 @@ impl<R: Record> AnyTable for Contents<R> {
         {
             row.clear();
             let mut encoded = Output::over(row);
-            stored.row.encode(&mut encoded);
+            stored.record.encode(&mut encoded);
             row = encoded.finish().unwrap_or_else(|(bytes, _)| bytes);
             Step::Put(&row).encode(self.number, output);
             last = Some(key);
