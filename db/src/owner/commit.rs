@@ -7,20 +7,26 @@
 //! readings to look again.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
+use wo_runtime::error::{IoResult, OpKind};
 use wo_runtime::fiber;
 
 use crate::error::{Error, Result};
 use crate::log::error::CommitError;
 use crate::log::{Entry, Log};
-use crate::owner::{Owner, contained};
+use crate::owner::{Owner, Place, contained};
 use crate::transaction::Tx;
 
 /// Who waits for which sequence, in their order.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
+    waits_made: u64,
+    /// Waits of this shard's that failed, until they are looked at.
+    failed: Vec<(u64, Error)>,
 }
 
 struct Waiting {
@@ -28,7 +34,106 @@ struct Waiting {
     tell: Tell,
 }
 
-type Tell = Box<dyn FnOnce(&Rc<Owner>, Option<&Error>)>;
+/// Called with the failure, or without.
+type Outcome = Box<dyn FnOnce(&Rc<Owner>, Option<&Error>)>;
+
+enum Tell {
+    Call(Outcome),
+    /// A fiber of this shard, which looks for itself; the number tells its wait from others.
+    Wake(u64, Waker),
+}
+
+impl Queue {
+    fn add(&mut self, sequence: u64, tell: Tell) {
+        // Mostly the newest is waited for, so the place is at the end or near.
+        let at = self.waiting.iter().rposition(|other| other.sequence <= sequence).map_or(0, |before| before + 1);
+        self.waiting.insert(at, Waiting { sequence, tell });
+    }
+
+    /// The next of those who wait for this sequence or an earlier one.
+    fn take_certain(&mut self, sequence: u64) -> Option<Tell> {
+        let first = self.waiting.front()?;
+        if first.sequence > sequence {
+            return None;
+        }
+        self.waiting.pop_front().map(|first| first.tell)
+    }
+
+    fn waker_of(&mut self, wait: u64) -> Option<&mut Waker> {
+        self.waiting.iter_mut().find_map(|waiting| match &mut waiting.tell {
+            Tell::Wake(number, waker) if *number == wait => Some(waker),
+            _ => None,
+        })
+    }
+}
+
+/// A fiber's wait, on the owner's shard, for a sequence to be certain. It costs an entry of the queue and nothing else.
+/// Dropped half-way, nobody waits any more.
+struct Wait {
+    place: Place,
+    sequence: u64,
+    number: Option<u64>,
+}
+
+impl Wait {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
+        let Some(owner) = Owner::here(self.place) else {
+            self.number = None;
+            return Poll::Ready(Err(Error::closed()));
+        };
+        let mut queue = owner.queue.borrow_mut();
+        let queue = &mut *queue;
+        if let Some(number) = self.number
+            && let Some(at) = queue.failed.iter().position(|(failed, _)| *failed == number)
+        {
+            self.number = None;
+            return Poll::Ready(Err(queue.failed.swap_remove(at).1));
+        }
+        if owner.durable() >= self.sequence {
+            self.number = None;
+            return Poll::Ready(Ok(()));
+        }
+        match self.number {
+            Some(number) => {
+                if let Some(waker) = queue.waker_of(number) {
+                    waker.clone_from(cx.waker());
+                }
+            }
+            None => {
+                queue.waits_made += 1;
+                self.number = Some(queue.waits_made);
+                queue.add(self.sequence, Tell::Wake(queue.waits_made, cx.waker().clone()));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let Some(owner) = Owner::here(self.place) else { return };
+        let mut queue = owner.queue.borrow_mut();
+        queue.failed.retain(|(failed, _)| *failed != number);
+        queue.waiting.retain(|waiting| !matches!(waiting.tell, Tell::Wake(other, _) if other == number));
+    }
+}
+
+/// Parks, on the owner's shard, until that sequence is certain, or never will be, and answers which.
+///
+/// # Errors
+///
+/// The fiber was cancelled first.
+pub(crate) async fn certain(place: Place, sequence: u64) -> Result<Result<()>> {
+    let mut wait = Wait { place, sequence, number: None };
+    let mut cancelled = pin!(fiber::park(OpKind::Receive, |_| Poll::<IoResult<()>>::Pending));
+    std::future::poll_fn(|cx| match wait.poll(cx) {
+        // An outcome counts more than a cancel that comes with it.
+        Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+        Poll::Pending => cancelled.as_mut().poll(cx).map(|parked| parked.map(Ok).map_err(Error::from_wait)),
+    })
+    .await
+}
 
 impl Owner {
     /// Commits what a transaction did; none when it did nothing.
@@ -53,24 +158,19 @@ impl Owner {
 
     /// Has `tell` called when that sequence is certain, without an error, or once it never will be.
     pub(crate) fn wait_for(&self, sequence: u64, tell: impl FnOnce(&Rc<Owner>, Option<&Error>) + 'static) {
-        let waiting = &mut self.queue.borrow_mut().waiting;
-        // Mostly the newest is waited for, so the place is at the end or near.
-        let at = waiting.iter().rposition(|other| other.sequence <= sequence).map_or(0, |before| before + 1);
-        waiting.insert(at, Waiting { sequence, tell: Box::new(tell) });
+        self.queue.borrow_mut().add(sequence, Tell::Call(Box::new(tell)));
     }
 
     /// Everything up to this sequence is certain: tells those who wait for it.
     fn is_certain(self: &Rc<Owner>, sequence: u64) {
         self.store.borrow_mut().settle(sequence);
         loop {
-            let mut queue = self.queue.borrow_mut();
-            if queue.waiting.front().is_none_or(|first| first.sequence > sequence) {
-                break;
+            let next = self.queue.borrow_mut().take_certain(sequence);
+            match next {
+                Some(Tell::Call(tell)) => contained(|| tell(self, None)),
+                Some(Tell::Wake(_, waker)) => contained(|| waker.wake()),
+                None => break,
             }
-            let first = queue.waiting.pop_front();
-            drop(queue);
-            let Some(first) = first else { break };
-            contained(|| (first.tell)(self, None));
         }
         self.serve_watchers();
     }
@@ -92,7 +192,23 @@ impl Owner {
         let error = Error::from(failure);
         let waiting = std::mem::take(&mut self.queue.borrow_mut().waiting);
         for waiting in waiting {
-            contained(|| (waiting.tell)(self, Some(&error)));
+            match waiting.tell {
+                Tell::Call(tell) => contained(|| tell(self, Some(&error))),
+                Tell::Wake(number, waker) => {
+                    self.queue.borrow_mut().failed.push((number, error.clone()));
+                    contained(|| waker.wake());
+                }
+            }
+        }
+    }
+
+    /// The owner has ended: whoever still waits hears that.
+    pub(crate) fn abandon(&self) {
+        let waiting = std::mem::take(&mut self.queue.borrow_mut().waiting);
+        for waiting in waiting {
+            if let Tell::Wake(_, waker) = waiting.tell {
+                contained(|| waker.wake());
+            }
         }
     }
 

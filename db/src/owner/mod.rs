@@ -273,10 +273,11 @@ pub(crate) async fn write<T: Send + 'static>(
         if needs <= owner.durable() {
             return outcome;
         }
-        let (sender, receiver) = oneshot();
-        owner.tell_at(needs, outcome, |outcome| answer(sender, outcome));
         drop(owner);
-        return answered(receiver).await;
+        return match commit::certain(place, needs).await? {
+            Ok(()) => outcome,
+            Err(failure) => outcome.and(Err(failure)),
+        };
     }
     let (sender, receiver) = oneshot();
     post(place, sender, |owner, sender| owner.write(work, |outcome| answer(sender, outcome)))?;
@@ -377,6 +378,9 @@ impl Drop for Serving {
             let at = owners.iter().position(|owner| owner.number == self.0)?;
             Some(owners.swap_remove(at))
         });
+        if let Some(owner) = &owner {
+            owner.abandon();
+        }
         // Rows are dropped outside of the borrow: they are the program's.
         contained(|| drop(owner));
     }
