@@ -155,6 +155,11 @@ impl State {
         Some(batch)
     }
 
+    /// Something fills.
+    pub(crate) fn has_batch(&self) -> bool {
+        !self.batches.is_empty()
+    }
+
     /// Nothing fills and nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.batches.is_empty() && !self.in_flight
