@@ -1,4 +1,4 @@
-//! The counting allocator: the system's, plus a count of the bytes a thread holds.
+//! The counting allocator: the system's, plus a count of the bytes a thread holds, and of the most it held.
 //!
 //! The count is the thread's own, so it costs one addition and cannot disturb what it measures. The subjects it is
 //! used on run on one thread; memory that one thread allocates and another frees would be charged to the first.
@@ -8,6 +8,17 @@ use std::cell::Cell;
 
 thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The most bytes the calling thread has held since [`begin_peak`].
+pub fn peak_bytes() -> i64 {
+    PEAK.get()
+}
+
+/// From here on a new peak counts.
+pub fn begin_peak() {
+    PEAK.set(LIVE.get());
 }
 
 /// Bytes the calling thread has allocated and not freed since it started, by the sizes asked for.
@@ -21,7 +32,10 @@ pub struct Counting;
 
 fn count(bytes: usize, sign: i64) {
     // A thread that is ending has no thread-local storage left; what it frees then is nobody's figure.
-    let _ = LIVE.try_with(|live| live.set(live.get() + sign * bytes as i64));
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get() + sign * bytes as i64);
+        PEAK.with(|peak| peak.set(peak.get().max(live.get())));
+    });
 }
 
 // SAFETY: every call goes to `System` with the arguments it came with; the count touches no allocated memory.
@@ -74,5 +88,15 @@ mod tests {
             scope.spawn(|| drop(std::hint::black_box(vec![0u8; 1 << 20])));
         });
         assert!((live_bytes() - start).abs() < 1 << 16);
+    }
+
+    #[test]
+    fn the_peak_stays_when_what_made_it_has_gone() {
+        begin_peak();
+        let before = live_bytes();
+        drop(std::hint::black_box(vec![0u8; 100_000]));
+        assert!(peak_bytes() >= before + 100_000);
+        begin_peak();
+        assert!(peak_bytes() < before + 100_000);
     }
 }

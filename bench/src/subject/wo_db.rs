@@ -1,7 +1,11 @@
 //! `wo`'s database: its callers are fibers, on its own shard or on another.
 
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wo::db::{Db, Table};
@@ -53,6 +57,8 @@ async fn measure(case: &str, budget: Duration) -> Result<Vec<Sample>, Failure> {
         "insert-64" => insert(CALLERS, budget).await,
         "remote-1" => remote(1, budget).await,
         "remote-64" => remote(CALLERS, budget).await,
+        "call" => calls(budget).await,
+        "remote-call" => remote_calls(budget).await,
         "snapshot" => snapshot(budget).await,
         "bulk" => load(budget).await,
         "get" => get(budget).await,
@@ -150,21 +156,41 @@ async fn filled() -> Result<PathBuf, Failure> {
 
 async fn get(budget: Duration) -> Result<Vec<Sample>, Failure> {
     let (db, rows) = open(&filled().await?).await?;
+    // Made a part at a time and in the order of the rows, as the tables were.
+    let mut map = BTreeMap::new();
+    for number in 0..ROWS {
+        let row = Row::from(db::Row::numbered(number));
+        map.insert(row.id, Arc::new(row));
+    }
     let mut meter = Meter::start(budget);
     let mut turn = 0;
+    let (mut of_table, mut of_map) = (Duration::ZERO, Duration::ZERO);
     loop {
-        for _ in 0..1000 {
-            turn += 1;
+        let began = Instant::now();
+        for turn in turn..turn + 1000 {
             let number = asked(turn);
             let found = rows.get(&spread(number)).await.map_err(refused)?;
             expect("get a row", found.map(|row| row.value), Some(number as i64))?;
         }
+        let middle = Instant::now();
+        // Others, or the table's would have brought the way there into the cache.
+        for turn in turn + 1000..turn + 2000 {
+            let number = asked(turn);
+            let found = black_box(map.get(&spread(number)).cloned());
+            expect("get a row", found.map(|row| row.value), Some(number as i64))?;
+        }
+        of_table += middle - began;
+        of_map += middle.elapsed();
+        turn += 2000;
         if meter.lap(1000) {
             break;
         }
     }
     db.close().await.map_err(refused)?;
-    Ok(vec![Sample::new("get", meter.nanoseconds_each(), Unit::Nanoseconds)])
+    Ok(vec![
+        Sample::new("get", of_table.as_nanos() as f64 / (turn / 2) as f64, Unit::Nanoseconds),
+        Sample::new("by_map", of_table.as_secs_f64() / of_map.as_secs_f64(), Unit::Ratio),
+    ])
 }
 
 async fn scan(budget: Duration) -> Result<Vec<Sample>, Failure> {
@@ -184,13 +210,97 @@ async fn scan(budget: Duration) -> Result<Vec<Sample>, Failure> {
 
 async fn recover() -> Result<Vec<Sample>, Failure> {
     let dir = filled().await?;
-    let began = Instant::now();
+    let opening = db::Opening::begin();
     let (db, rows) = open(&dir).await?;
     let found = rows.get(&spread(7)).await.map_err(refused)?;
-    let took = began.elapsed();
     expect("find a row", found.map(|row| row.value), Some(7))?;
+    let samples = opening.end();
     db.close().await.map_err(refused)?;
-    Ok(vec![Sample::new("open", took.as_micros() as f64, Unit::Microseconds)])
+    Ok(samples)
+}
+
+/// How long a question takes, one at a time, in nanoseconds.
+async fn times<F: Future<Output = Result<(), Failure>>>(
+    number: u64,
+    mut ask: impl FnMut(u64) -> F,
+) -> Result<Vec<u64>, Failure> {
+    let mut times = Vec::with_capacity(number as usize);
+    for turn in 0..number {
+        let began = Instant::now();
+        ask(turn).await?;
+        times.push(began.elapsed().as_nanos() as u64);
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// Rows of the store whose calls are timed: few enough to lie in the cache, so that it is the call that is timed.
+const CALLED: u64 = 1_000;
+/// Questions in a row.
+const QUESTIONS: u64 = 2_000;
+
+/// Calls of a table and the barest questions, in turns, until the time is up.
+async fn called<F: Future<Output = Result<(), Failure>>>(
+    rows: Table<Row>,
+    budget: Duration,
+    bare: impl Fn(u64) -> F,
+) -> Result<Vec<Sample>, Failure> {
+    let began = Instant::now();
+    let (mut calls, mut questions) = (Vec::new(), Vec::new());
+    let get = |turn: u64| async move {
+        let number = asked(turn) % CALLED;
+        let found = rows.get(&spread(number)).await.map_err(refused)?;
+        expect("get a row", found.map(|row| row.value), Some(number as i64))
+    };
+    // The first turn warms up.
+    times(QUESTIONS, get).await?;
+    times(QUESTIONS, &bare).await?;
+    while questions.is_empty() || began.elapsed() < budget {
+        calls.extend(times(QUESTIONS, get).await?);
+        questions.extend(times(QUESTIONS, &bare).await?);
+    }
+    calls.sort_unstable();
+    questions.sort_unstable();
+    let at = |sorted: &[u64], part| percentile(sorted, part) * 1000.0;
+    Ok(vec![
+        Sample::new("p50", at(&calls, 0.5), Unit::Nanoseconds),
+        Sample::new("p99", at(&calls, 0.99), Unit::Nanoseconds),
+        Sample::new("bare_p50", at(&questions, 0.5), Unit::Nanoseconds),
+        Sample::new("bare_p99", at(&questions, 0.99), Unit::Nanoseconds),
+        Sample::new("p50_by_bare", at(&calls, 0.5) / at(&questions, 0.5), Unit::Ratio),
+    ])
+}
+
+/// A call on the owner's shard, beside a look at the clock.
+async fn calls(budget: Duration) -> Result<Vec<Sample>, Failure> {
+    let (db, rows) = open(&directory("wo", true)?).await?;
+    commit(&db, 0..CALLED).await?;
+    let samples = called(rows, budget, |_| async { Ok(()) }).await?;
+    db.close().await.map_err(refused)?;
+    Ok(samples)
+}
+
+/// A call from the other shard, beside a closure that is posted there and answers.
+async fn remote_calls(budget: Duration) -> Result<Vec<Sample>, Failure> {
+    let (db, rows) = open(&directory("wo", true)?).await?;
+    commit(&db, 0..CALLED).await?;
+    let (sender, receiver) = fiber::oneshot::oneshot();
+    let bare = |turn: u64| async move {
+        let (sender, receiver) = fiber::oneshot::oneshot();
+        post_to(0, move || {
+            let _gone = sender.send(turn);
+        });
+        let answer = receiver.recv().await.map_err(|error| Failure::new("hear from the other shard", error))?;
+        expect("an answer", answer, turn)
+    };
+    post_to(1, move || {
+        drop(fiber::spawn(move || async move {
+            drop(sender.send(called(rows, budget, bare).await));
+        }));
+    });
+    let samples = receiver.recv().await.map_err(|error| Failure::new("hear from the other shard", error))??;
+    db.close().await.map_err(refused)?;
+    Ok(samples)
 }
 
 /// What one caller waits for its commit, in nanoseconds, while `go_on` says so.
