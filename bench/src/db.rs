@@ -6,8 +6,8 @@
 //! batching writer. `remote-1` and `remote-64` are the same from another shard, and `wo`'s alone; so are `snapshot`,
 //! what a caller waits while nothing else is written, and while a snapshot of a million rows is, and `call` and
 //! `remote-call`, the time of one reading of a row on the owner's shard and from another, beside the barest question
-//! there is. `bulk` commits 1,000 rows at a time. `get` and `scan` ask a store of a million rows, `get` of `wo` beside a
-//! `BTreeMap` of the same rows in `Arc`s; `recover` opens it, and says how much memory that takes at its peak beside
+//! there is. `bulk` commits 1,000 rows at a time. `get` and `scan` ask a store of a million rows, `get` of `wo` beside
+//! a `BTreeMap` of the same rows in `Arc`s; `recover` opens it, and says how much memory that takes at its peak beside
 //! what is held afterwards. `log` is no store but a file: write, fdatasync, in front of a `BTreeMap`; the floor.
 //!
 //! # What bounds the commits

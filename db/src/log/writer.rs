@@ -1,9 +1,9 @@
 //! The writer: one fiber that takes a batch, writes it, and says how that ended.
 //!
 //! It is sheltered from cancels: a commit on its way is not stopped by whoever waits for it. When entries have gathered
-//! during a write, it lets everybody else run twice before it writes those, once for who passes the news on and once for
-//! those who hear it, so that they can join: a sync takes as long for one as for all, and two halves of a crowd that
-//! take turns would share none. With nothing to write it parks, and whoever wakes it waits for nobody. No timer is
+//! during a write, it lets everybody else run twice before it writes those, once for who passes the news on and once
+//! for those who hear it, so that they can join: a sync takes as long for one as for all, and two halves of a crowd
+//! that take turns would share none. With nothing to write it parks, and whoever wakes it waits for nobody. No timer is
 //! involved anywhere.
 
 use std::rc::Rc;
