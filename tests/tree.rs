@@ -35,6 +35,17 @@ const MAY_BE_UNSAFE: &[&str] =
     &["runtime/src/plane/", "runtime/src/fiber/task", "runtime/src/actor/mailbox", "runtime/src/os/signal"];
 /// Where the real clock is read: the backends, and the look before a sleep, which a simulated world does without.
 const CLOCK_SIDE: &[&str] = &["runtime/src/plane/backend/", "runtime/src/plane/time.rs", "runtime/src/fiber/spin.rs"];
+/// Where the wall clock is named, to be passed on to programs.
+const WALL_CLOCK_SIDE: &[&str] = &[
+    "runtime/src/plane/backend/",
+    "runtime/src/plane/time.rs",
+    "runtime/src/fiber/sleep.rs",
+    "runtime/src/fiber/live_clock.rs",
+    "runtime/src/fiber/mod.rs",
+    "runtime/src/scope/capability/",
+    "runtime/src/sim/",
+    "src/lib.rs",
+];
 /// The source of what users link.
 const LIBRARIES: &[&str] = &["src/", "runtime/src/", "net/src/", "db/src/"];
 
@@ -237,7 +248,11 @@ fn banned_calls_stand_nowhere() {
         }
         if !source.under(CLOCK_SIDE) {
             ban(&["Instant", ":", ":", "now"], "time is the backend's");
-            ban(&["SystemTime"], "nothing depends on wall time");
+        }
+        if !source.under(WALL_CLOCK_SIDE) {
+            for name in ["SystemTime", "wall_clock"] {
+                ban(&[name], "nothing depends on wall time; it is passed on to programs, no more");
+            }
         }
         if !source.under(KERNEL_SIDE) || source.under(SIMULATOR) {
             for name in ["HashMap", "HashSet"] {

@@ -1,9 +1,9 @@
 //! `#[wo::main]`: the program's `main`, run as the first fiber.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, Result, ReturnType, Type};
+use syn::{Error, FnArg, Result, ReturnType, Type, Visibility};
 
 use crate::args::MainArgs;
 use crate::body::{allowed, async_block};
@@ -89,6 +89,11 @@ fn main(args: &MainArgs, function: Function) -> Result<TokenStream> {
     };
     sig.output = ReturnType::Default;
     let allowed = allowed();
+    // A test beside it may start the program in a simulated world.
+    let vis = match vis {
+        Visibility::Inherited => quote! { pub(crate) },
+        vis => vis.to_token_stream(),
+    };
     Ok(quote! {
         #(#attrs)*
         #allowed

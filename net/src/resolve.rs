@@ -1,14 +1,13 @@
 //! Names to addresses.
 //!
 //! The system's resolver waits in the calling thread, so it runs as a job on the worker pool while the fiber parks.
-//! The simulated kernel has no name servers: there `localhost` is 127.0.0.1 and every other name is unknown, so that
-//! a run does not depend on the host it runs on.
+//! The simulated kernel has no name servers: there `localhost` is 127.0.0.1, a host of the world has the name it was
+//! made with, and every other name is unknown, so that a run does not depend on the host it runs on.
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
 use wo_runtime::fiber;
-use wo_runtime::plane::backend::{Backend, BackendKind};
 use wo_runtime::plane::ops::Job;
 
 use crate::addr::Target;
@@ -24,12 +23,13 @@ pub(crate) async fn resolve(target: Target) -> IoResult<Vec<SocketAddr>> {
 }
 
 async fn look_up(host: String, port: u16) -> IoResult<Vec<SocketAddr>> {
-    let simulated = with_kernel(OpKind::Resolve, |kernel| Ok(kernel.caps().backend == BackendKind::Sim))?;
-    if simulated {
-        return match host.trim_end_matches('.') {
-            "localhost" => Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))]),
-            _ => Err(unknown(&host, port, "the simulated kernel knows no name but localhost; give an address")),
-        };
+    let bare = host.trim_end_matches('.');
+    if let Some(found) = with_kernel(OpKind::Resolve, |kernel| Ok(kernel.simulated_hosts(bare)))? {
+        if found.is_empty() {
+            let why = "no host of the simulated world has this name; give one that World::host made, or an address";
+            return Err(unknown(&host, port, why));
+        }
+        return Ok(found.into_iter().map(|ip| SocketAddr::from((ip, port))).collect());
     }
     let name = host.clone();
     let job = Job::new(move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter));

@@ -12,11 +12,12 @@ use std::io::{self, Write};
 pub type IoResult<T> = Result<T, IoError>;
 
 /// What was asked of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum OpKind {
     /// Nothing in particular: an error of the runtime itself.
+    #[default]
     None,
     /// An op that does nothing, for measuring.
     Nop,
@@ -100,11 +101,13 @@ pub enum OpKind {
     Receive,
     /// Put a value into a channel.
     Put,
+    /// Ask an actor.
+    Ask,
 }
 
 impl OpKind {
     /// The number of kinds, for tables indexed by kind.
-    pub const COUNT: usize = OpKind::Put as usize + 1;
+    pub const COUNT: usize = OpKind::Ask as usize + 1;
 
     /// The kind's name as it stands in messages and traces.
     pub const fn name(self) -> &'static str {
@@ -151,6 +154,7 @@ impl OpKind {
             OpKind::Join => "join",
             OpKind::Receive => "receive",
             OpKind::Put => "put",
+            OpKind::Ask => "ask",
         }
     }
 }

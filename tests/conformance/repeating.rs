@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use wo_runtime::error::IoResult;
 use wo_runtime::plane::backend::{
@@ -144,6 +144,14 @@ impl<B: Backend> Backend for Repeating<B> {
 
     fn socket_pair(&mut self, kind: SocketKind) -> IoResult<(Fd, Fd)> {
         self.inner.socket_pair(kind)
+    }
+
+    fn owns(&self, fd: &Fd) -> bool {
+        self.inner.owns(fd)
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        self.inner.wall_clock()
     }
 
     fn has_positions(&mut self, fd: &Fd) -> IoResult<bool> {

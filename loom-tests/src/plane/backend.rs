@@ -11,6 +11,17 @@ pub mod affinity {
     pub fn spread() {}
 }
 
+/// A model's loop has an event descriptor, and no simulated world.
+pub mod thread {
+    pub fn mark() -> usize {
+        0
+    }
+
+    pub fn serves() -> bool {
+        false
+    }
+}
+
 mod waker {
     include!(concat!(env!("OUT_DIR"), "/plane/backend/waker.rs"));
 }

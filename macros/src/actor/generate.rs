@@ -361,6 +361,8 @@ fn call(actor: &Actor, names: &Names<'_>, message: &Message) -> TokenStream {
         }
     };
     let (name_by, deadline) = (message.name_by(), private("deadline"));
+    let shown_name = name.to_string();
+    let shown_name = shown_name.strip_prefix("r#").unwrap_or(&shown_name);
     let give = |captured: TokenStream| {
         quote! {
             ::wo::__rt::Call<
@@ -381,10 +383,11 @@ fn call(actor: &Actor, names: &Names<'_>, message: &Message) -> TokenStream {
         ///
         /// Why there is no answer; see [`wo::actor::AskError`].
         #vis fn #name(&self, #parameters) -> #gives {
-            ::wo::__rt::call::ask::<#state, #answer, _>(
+            ::wo::__rt::call::ask::<#state, #answer, _, _>(
                 self.__wo_address(),
                 move |#reply| #constructor::#name(#passed),
                 ::core::option::Option::None,
+                || #shown_name,
             )
         }
 
@@ -401,10 +404,11 @@ fn call(actor: &Actor, names: &Names<'_>, message: &Message) -> TokenStream {
             #parameters
             #deadline: __WoDeadline,
         ) -> #gives_by {
-            ::wo::__rt::call::ask::<#state, #answer, _>(
+            ::wo::__rt::call::ask::<#state, #answer, _, _>(
                 self.__wo_address(),
                 move |#reply| #constructor::#name(#passed),
                 ::core::option::Option::Some(#deadline.into()),
+                || #shown_name,
             )
         }
     }

@@ -18,7 +18,7 @@ use crate::actor::address::Addr;
 use crate::actor::counters;
 use crate::actor::error::AskError;
 use crate::actor::life;
-use crate::actor::mailbox::{Answer, Answerer, Asker, Envelope, Refused, Room, answer};
+use crate::actor::mailbox::{Answer, Answerer, Asker, Envelope, Head, Refused, Room, answer};
 use crate::actor::running;
 use crate::actor::waits::Wait;
 use crate::error::OpKind;
@@ -27,6 +27,7 @@ use crate::plane::current::with_loop;
 use crate::plane::time::Instant;
 use crate::plane::token::Token;
 use crate::scope::{self, Interrupt};
+use crate::shard::asks;
 
 /// What the actor's loop sees of a message that somebody waits for.
 pub(crate) trait Asked: Send + Sync {
@@ -155,11 +156,12 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
 
     /// Before the request goes out: an actor's function that would wait for ever does not send it.
     #[inline]
-    fn begin(&mut self) -> Result<Option<Wait>, AskError> {
+    fn begin(&mut self, message: impl FnOnce() -> &'static str) -> Result<Option<Wait>, AskError> {
         self.begun = true;
         let Some(asker) = running::head() else { return Ok(None) };
         let target = self.addr.parts().0.head();
         if running::is(target) {
+            self.tell_circle(asker, message());
             return Err(AskError::Deadlock);
         }
         if self.ends {
@@ -168,9 +170,78 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
         let wait = Wait::draw(asker, target);
         if Wait::closes_circle(asker, target) {
             wait.into_iter().for_each(Wait::end);
+            self.tell_circle(asker, message());
             return Err(AskError::Deadlock);
         }
         Ok(wait)
+    }
+
+    /// A simulated world hears who asks whom in the circle that this ask would close.
+    #[cold]
+    fn tell_circle(&self, asker: &'static Head, message: &'static str) {
+        if fiber::notes_waits()
+            && let Some(circle) = asks::closed_circle(asker.life_at_home(), self.addr.parts().1, message)
+        {
+            // Outside of a world there would be no notes; its loop is not in use while a fiber is polled.
+            let _ = with_loop(OpKind::Ask, |event_loop| {
+                event_loop.backend().note_deadlock(circle);
+                Ok(())
+            });
+        }
+    }
+
+    /// Polls it, for a message of this name.
+    #[inline]
+    pub(crate) fn poll_named(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: impl FnOnce() -> &'static str + Copy,
+    ) -> Poll<Result<T, AskError>> {
+        let polled = self.advance(cx, message);
+        if polled.is_pending() && fiber::notes_waits() {
+            fiber::waits_for(OpKind::Ask);
+            asks::note_ask(self.addr.parts().1, message());
+        }
+        polled
+    }
+
+    #[inline]
+    fn advance(&mut self, cx: &mut Context<'_>, message: impl FnOnce() -> &'static str) -> Poll<Result<T, AskError>> {
+        if self.charge.is_due(cx) {
+            return Poll::Pending;
+        }
+        if !self.begun {
+            if fiber::is_cancelled() {
+                return Poll::Ready(Err(AskError::Cancelled));
+            }
+            let wait = match self.begin(message) {
+                Ok(wait) => wait,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            self.asker.begin(cx.waker(), wait);
+        }
+        if let Poll::Ready(Err(error)) = self.send(cx) {
+            return Poll::Ready(Err(error));
+        }
+        if let Poll::Ready(answer) = self.asker.poll(cx.waker()) {
+            return Poll::Ready(answer);
+        }
+        if fiber::is_cancelled() {
+            // Out of time, as the handler is then; unless it was just answered.
+            if scope::interrupt() == Some(Interrupt::Deadline) && !self.asker.expire() {
+                return self.asker.poll(cx.waker());
+            }
+            return Poll::Ready(Err(AskError::Cancelled));
+        }
+        if self.is_due(cx) {
+            // The handler's verbs are cancelled, or the request is not handled at all; unless it was just answered.
+            return if self.asker.expire() {
+                Poll::Ready(Err(AskError::Deadline))
+            } else {
+                self.asker.poll(cx.waker())
+            };
+        }
+        Poll::Pending
     }
 
     /// Sends the request, waiting for room; ready without an error once it is on its way.
@@ -237,43 +308,10 @@ impl<M: Send + 'static, T: Send + 'static> Unpin for Ask<M, T> {}
 impl<M: Send + 'static, T: Send + 'static> Future for Ask<M, T> {
     type Output = Result<T, AskError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        let this = self.get_mut();
-        if this.charge.is_due(cx) {
-            return Poll::Pending;
-        }
-        if !this.begun {
-            if fiber::is_cancelled() {
-                return Poll::Ready(Err(AskError::Cancelled));
-            }
-            let wait = match this.begin() {
-                Ok(wait) => wait,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            this.asker.begin(cx.waker(), wait);
-        }
-        if let Poll::Ready(Err(error)) = this.send(cx) {
-            return Poll::Ready(Err(error));
-        }
-        if let Poll::Ready(answer) = this.asker.poll(cx.waker()) {
-            return Poll::Ready(answer);
-        }
-        if fiber::is_cancelled() {
-            // Out of time, as the handler is then; unless it was just answered.
-            if scope::interrupt() == Some(Interrupt::Deadline) && !this.asker.expire() {
-                return this.asker.poll(cx.waker());
-            }
-            return Poll::Ready(Err(AskError::Cancelled));
-        }
-        if this.is_due(cx) {
-            // The handler's verbs are cancelled, or the request is not handled at all; unless it was just answered.
-            return if this.asker.expire() {
-                Poll::Ready(Err(AskError::Deadline))
-            } else {
-                this.asker.poll(cx.waker())
-            };
-        }
-        Poll::Pending
+        // The message itself, as far as its type tells.
+        self.get_mut().poll_named(cx, || asks::short(std::any::type_name::<M>()))
     }
 }
 

@@ -7,11 +7,11 @@
 use std::ops::Deref;
 
 use crate::actor::address::Addr;
-use crate::actor::ask::Reply;
+use crate::actor::ask::{Ask, Reply};
 use crate::actor::error::{AskError, SendError};
 use crate::actor::life::Actor;
 use crate::actor::running::Returned;
-use crate::fiber::Call;
+use crate::fiber::{self, Call};
 use crate::plane::time::Deadline;
 
 /// Messages whose addresses have calls of their own. `#[wo::actor]` implements it.
@@ -37,8 +37,10 @@ impl<M: Calls> Deref for Addr<M> {
 #[doc(hidden)]
 pub mod call {
     use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
-    use super::{Actor, Addr, AskError, Call, Deadline, Reply, SendError};
+    use super::{Actor, Addr, Ask, AskError, Call, Deadline, Reply, SendError, fiber};
 
     /// Sends a message.
     #[inline]
@@ -49,16 +51,33 @@ pub mod call {
         address.send(message)
     }
 
-    /// Asks, with a deadline or without.
+    /// Asks, with a deadline or without; `name` is the message's.
     #[inline]
-    pub fn ask<A: Actor, T: Send + 'static, F: FnOnce(Reply<T>) -> A::Message>(
+    pub fn ask<A: Actor, T: Send + 'static, F: FnOnce(Reply<T>) -> A::Message, N: Fn() -> &'static str + Copy>(
         address: Addr<A::Message>,
         make: F,
         deadline: Option<Deadline>,
+        name: N,
     ) -> Call<impl Future<Output = Result<T, AskError>>> {
-        match deadline {
-            None => address.ask(make),
-            Some(deadline) => address.ask_by(make, deadline),
+        let deadline = deadline.and_then(|deadline| deadline.instant(fiber::now()));
+        Call::new(Named { ask: Ask::new(address, deadline, make), name })
+    }
+
+    /// An ask of a message that has a name, which takes no place.
+    struct Named<M: Send + 'static, T: Send + 'static, N> {
+        ask: Ask<M, T>,
+        name: N,
+    }
+
+    impl<M: Send + 'static, T: Send + 'static, N> Unpin for Named<M, T, N> {}
+
+    impl<M: Send + 'static, T: Send + 'static, N: Fn() -> &'static str + Copy> Future for Named<M, T, N> {
+        type Output = Result<T, AskError>;
+
+        #[inline]
+        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
+            let this = self.get_mut();
+            this.ask.poll_named(cx, this.name)
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::error::say;
 use crate::fiber::home::Home;
 use crate::fiber::{self, Charge, Payload, Quiet, panic_message};
 use crate::plane::backend::discard;
+use crate::shard::asks;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
 #[diagnostic::on_unimplemented(
@@ -190,6 +191,10 @@ fn after<A>(actor: Quiet<A>, ended: Ended) -> Ended {
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
 fn incarnation<'a, A: Actor>(actor: &'a mut A, life: &'a Life<A::Message>) -> impl Future<Output = Ended> + 'a {
     async move {
+        if fiber::notes_waits() {
+            let head = life.mailbox.head();
+            asks::note_actor(life.number(), std::any::type_name::<A>(), || head.is_parked());
+        }
         if let Err(failure) = life.guard(actor.started(), &None).await {
             return Ended::Failed(failure.exit::<A>());
         }

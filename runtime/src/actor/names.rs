@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::actor::address::Addr;
 use crate::actor::life::Exit;
 use crate::actor::monitor::Monitor;
+use crate::fiber;
+use crate::shard::asks;
 use crate::shard::program::here;
 
 /// Why a name was not given.
@@ -170,6 +172,9 @@ impl Reservation {
     /// ended.
     pub(crate) fn give_to<M: Send + 'static>(mut self, addr: Addr<M>) -> bool {
         let (mailbox, life) = addr.parts();
+        if fiber::notes_waits() {
+            asks::note_name(life, &self.name);
+        }
         if let Some(named) = self.names.lock().get_mut(&*self.name) {
             named.life = life;
             named.addr = Some(Box::new(addr));

@@ -11,6 +11,7 @@ use crate::actor::error::SendError;
 use crate::actor::life;
 use crate::actor::mailbox::{Envelope, Refused, Room};
 use crate::actor::running;
+use crate::error::OpKind;
 use crate::fiber::{self, Charge};
 
 /// The future of [`Addr::send`].
@@ -44,6 +45,7 @@ impl<M: Send + 'static> Sending<M> {
                 Room::Waits(number) => {
                     self.room = Some(number);
                     self.message = Some(envelope.message);
+                    fiber::waits_for(OpKind::Put);
                     return Poll::Pending;
                 }
                 Room::Never => {

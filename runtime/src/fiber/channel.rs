@@ -297,7 +297,10 @@ impl<T, D: Door<T>> Future for Put<T, D> {
             match this.channel.change(|queue, calls| queue.put(item, ticket, Some(cx.waker()), calls)) {
                 Attempt::Done(()) => return Poll::Ready(Ok(())),
                 Attempt::Closed => error = Some(closed(OpKind::Put)),
-                Attempt::Waits if !waited || !local::is_cancelled() => return Poll::Pending,
+                Attempt::Waits if !waited || !local::is_cancelled() => {
+                    local::waits_for(OpKind::Put);
+                    return Poll::Pending;
+                }
                 Attempt::Waits => {}
             }
         }
@@ -346,7 +349,10 @@ impl<T, D: Door<T>> Future for Take<T, D> {
             match this.channel.change(|queue, calls| queue.take(ticket, Some(cx.waker()), calls)) {
                 Attempt::Done(item) => return Poll::Ready(Ok(item)),
                 Attempt::Closed => return Poll::Ready(Err(closed(OpKind::Receive))),
-                Attempt::Waits if !waited || !local::is_cancelled() => return Poll::Pending,
+                Attempt::Waits if !waited || !local::is_cancelled() => {
+                    local::waits_for(OpKind::Receive);
+                    return Poll::Pending;
+                }
                 Attempt::Waits => {}
             }
         }

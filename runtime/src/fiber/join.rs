@@ -5,7 +5,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::error::OpKind;
 use crate::fiber::local;
 use crate::fiber::steal::{self, Left, Start};
 use crate::fiber::task::{self, FiberId, Handle, Payload};
@@ -163,6 +162,7 @@ impl<T: 'static> JoinHandle<T> {
     /// What the fiber returned, for those above: none when it was dropped or panicked.
     pub(crate) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let Some(fiber) = &mut self.fiber else { return Poll::Ready(None) };
+        local::waits_for_end(|| Some(fiber.id()));
         let ended = std::task::ready!(fiber.poll(cx));
         self.fiber = None;
         Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
@@ -209,7 +209,7 @@ impl<T: 'static> Future for Join<T> {
         if this.charge.is_due(cx) {
             return Poll::Pending;
         }
-        local::waits_for(OpKind::None);
+        local::waits_for_end(|| this.handle.id());
         if let Some(left) = &this.handle.left {
             match steal::poll_started(left, cx) {
                 Poll::Pending if !local::is_cancelled() => return Poll::Pending,

@@ -1,10 +1,10 @@
 //! The clock of this shard as a capability.
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::IoResult;
-use crate::fiber::sleep::{now, sleep};
+use crate::fiber::sleep::{now, sleep, wall_clock};
 use crate::plane::time::Instant;
 use crate::scope::Call;
 use crate::scope::capability::Clock;
@@ -33,6 +33,10 @@ pub struct LiveClock;
 impl Clock for LiveClock {
     fn now(&self) -> Duration {
         now().since(Instant::ORIGIN)
+    }
+
+    fn wall(&self) -> SystemTime {
+        wall_clock()
     }
 
     fn sleep(&self, span: Duration) -> Call<impl Future<Output = IoResult<()>>> {

@@ -47,7 +47,7 @@ pub(crate) struct Local {
     made: Cell<u64>,
     /// What each fiber parked for last, in a simulated world, where somebody may ask.
     notes_waits: Cell<bool>,
-    waits: ManuallyDrop<RefCell<BTreeMap<FiberId, OpKind>>>,
+    waits: ManuallyDrop<RefCell<BTreeMap<FiberId, Wait>>>,
     /// The shards with which this one shares what has not started.
     pub(crate) peers: Peers,
 }
@@ -61,9 +61,33 @@ thread_local! {
 pub(crate) fn waits_for(kind: OpKind) {
     local(|local| {
         if local.notes_waits.get() {
-            local.note_wait(kind);
+            local.note(Wait { kind, fiber: None });
         }
     });
+}
+
+/// The same of the end of another fiber.
+#[inline]
+pub(crate) fn waits_for_end(of: impl FnOnce() -> Option<FiberId>) {
+    local(|local| {
+        if local.notes_waits.get() {
+            local.note(Wait { kind: OpKind::Join, fiber: of() });
+        }
+    });
+}
+
+/// Whether anybody may ever read what is noted of this shard's fibers.
+#[inline]
+pub(crate) fn notes_waits() -> bool {
+    local(|local| local.notes_waits.get())
+}
+
+/// What a fiber parked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wait {
+    pub(crate) kind: OpKind,
+    /// The fiber whose end it waits for.
+    pub(crate) fiber: Option<FiberId>,
 }
 
 /// Looks at this thread's shard.
@@ -136,20 +160,20 @@ impl Local {
     }
 
     #[cold]
-    fn note_wait(&self, kind: OpKind) {
+    fn note(&self, wait: Wait) {
         if let Some(fiber) = task::current_id() {
             let mut waits = self.waits.borrow_mut();
             // Those that ended are in it still.
             if waits.len() > WAITS_MAX {
                 waits.clear();
             }
-            waits.insert(fiber, kind);
+            waits.insert(fiber, wait);
         }
     }
 
     /// What a fiber parked for last; `None` for what is no verb.
-    pub(crate) fn wait_of(&self, fiber: FiberId) -> OpKind {
-        self.waits.borrow().get(&fiber).copied().unwrap_or(OpKind::None)
+    pub(crate) fn wait_of(&self, fiber: FiberId) -> Wait {
+        self.waits.borrow().get(&fiber).copied().unwrap_or_default()
     }
 
     /// Opens this thread for a shard.

@@ -38,7 +38,7 @@ pub use scoped::{
     with_deadline, with_deadline_at,
 };
 pub use settle::{advance_and_settle, settle};
-pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until};
+pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until, wall_clock};
 pub use spin::Unhurried;
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;
@@ -59,6 +59,6 @@ pub(crate) fn start_detached(future: impl Future<Output = ()> + 'static) -> bool
     task::start(None, future).is_some()
 }
 
-pub(crate) use local::{is_cancelled, wake_in_turn};
+pub(crate) use local::{is_cancelled, notes_waits, waits_for, wake_in_turn};
 pub(crate) use turn::{Charge, cancelled};
 pub(crate) use verb::cancel as cancel_timer;

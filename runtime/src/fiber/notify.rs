@@ -111,6 +111,7 @@ impl Future for Notified<'_> {
         if this.charge.is_due(cx) {
             return Poll::Pending;
         }
+        local::waits_for(OpKind::Receive);
         let mut state = this.notify.state.borrow_mut();
         match this.number {
             None if std::mem::take(&mut state.kept) => Poll::Ready(Ok(())),

@@ -56,6 +56,10 @@ impl Executor for Fibers {
         Box::pin(sleep(span))
     }
 
+    fn waits_for_children(&self) {
+        local::waits_for(OpKind::Join);
+    }
+
     fn now(&self) -> Duration {
         now().since(Instant::ORIGIN)
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{IoResult, OpKind};
 use crate::fiber::local;
@@ -11,13 +11,35 @@ use crate::fiber::turn::{Charge, cancelled};
 use crate::fiber::verb;
 use crate::plane::backend::Backend;
 use crate::plane::current::with_loop;
-use crate::plane::time::Instant;
+use crate::plane::time::{Instant, real_wall_clock};
 use crate::plane::token::{Class, Token};
 use crate::scope::Call;
 
 /// The time on this shard's clock: the real monotonic one, or the simulated world's. Outside a shard, the real one.
 pub fn now() -> Instant {
     with_loop(OpKind::Timer, |event_loop| Ok(event_loop.backend().now())).unwrap_or_else(|_| Instant::real())
+}
+
+/// What day it is: the system's wall clock, or the simulated host's. Outside a shard, the system's.
+///
+/// It may be set back or ahead at any time. Nothing in the runtime depends on it; to tell how long something took, or
+/// to wait, use [`now`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::UNIX_EPOCH;
+/// use wo_runtime::fiber;
+/// use wo_runtime::plane::backend::Selection;
+/// use wo_runtime::shard::Builder;
+///
+/// // A simulated world begins with the year 2024, whatever day it is.
+/// let begun = Builder::new().io(Selection::Sim).run(|| async { fiber::wall_clock() })?;
+/// assert_eq!(begun.duration_since(UNIX_EPOCH).unwrap().as_secs(), 1_704_067_200);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
+pub fn wall_clock() -> SystemTime {
+    with_loop(OpKind::Timer, |event_loop| Ok(event_loop.backend().wall_clock())).unwrap_or_else(|_| real_wall_clock())
 }
 
 /// Parks for `span`. Zero gives up the turn once; `Duration::MAX` is for ever.

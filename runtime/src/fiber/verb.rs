@@ -163,6 +163,9 @@ impl<O: Op> Flight<O> {
         }
         let quiet = local::is_quiet();
         let submitted: IoResult<Result<i32, Token>> = with_loop(OpKind::None, |event_loop| {
+            if op.fd().is_some_and(|fd| !event_loop.backend().owns(fd)) {
+                return Ok(Ok(-errno::EXDEV));
+            }
             if quiet && let Some(res) = op.attempt(event_loop.backend()) {
                 return Ok(Ok(res));
             }

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, errno};
@@ -42,7 +41,8 @@ struct Shared {
 struct State {
     held: VecDeque<IoResult<Fd>>,
     waiters: Vec<Waker>,
-    armed: Option<(ThreadId, Token)>,
+    /// The loop that has the accept, and what it knows it by.
+    armed: Option<(u64, Token)>,
     paused_until: Option<Instant>,
     exhaustion_told: bool,
     closed: bool,
@@ -96,7 +96,7 @@ impl Shared {
                 Shared::arrived(&queue, event_loop, accepted, more);
             },
         )?;
-        shared.state().armed = Some((std::thread::current().id(), token));
+        shared.state().armed = Some((event_loop.number(), token));
         Ok(())
     }
 
@@ -179,16 +179,17 @@ impl Drop for AcceptQueue {
         let armed = state.armed;
         drop(state);
         drop(held);
-        if let Some((thread, token)) = armed {
+        if let Some((of, token)) = armed {
             // The armed accept shares the descriptor: end it, so that the address is free for the next listener now
             // and not when the kernel's last word has come.
             self.shared.fd.stop_listening();
-            if thread == std::thread::current().id() {
-                let _ = current::with_loop(OpKind::Cancel, |event_loop| {
+            // Another loop's token may be an op of somebody else's here.
+            let _ = current::with_loop(OpKind::Cancel, |event_loop| {
+                if event_loop.number() == of {
                     event_loop.cancel(token);
-                    Ok(())
-                });
-            }
+                }
+                Ok(())
+            });
         }
     }
 }

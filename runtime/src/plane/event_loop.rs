@@ -14,7 +14,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task;
 use std::time::Duration;
 
@@ -123,6 +123,7 @@ pub struct EventLoop<B: Backend> {
     /// Completions come only when the kernel is asked for them.
     asks: bool,
     flushes_unasked: u32,
+    number: u64,
 }
 
 impl<B: Backend> EventLoop<B> {
@@ -138,7 +139,9 @@ impl<B: Backend> EventLoop<B> {
     /// A loop over a backend that is open already.
     pub fn over(backend: B, config: &LoopConfig) -> EventLoop<B> {
         let reserved = config.op_slots_max.unwrap_or(usize::MAX).min(config.backend.submission_entries as usize);
+        static MADE: AtomicU64 = AtomicU64::new(0);
         EventLoop {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
             now: Cell::new(None),
             asks: backend.caps().backend == BackendKind::Epoll,
             flushes_unasked: 0,
@@ -178,6 +181,11 @@ impl<B: Backend> EventLoop<B> {
         Stopper { flag: Arc::clone(&self.stop), waker: self.waker() }
     }
 
+    /// A number no other loop of this process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Ops with the kernel; timers and the waker do not count.
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -214,13 +222,19 @@ impl<B: Backend> EventLoop<B> {
     ///
     /// # Errors
     ///
-    /// EAGAIN when the queue is full and a flush made no room, ENOBUFS when every slot is taken. The op and its
-    /// buffer are dropped then.
+    /// EAGAIN when the queue is full and a flush made no room, ENOBUFS when every slot is taken, EXDEV when the op is
+    /// on another kernel's descriptor. The op and its buffer are dropped then.
     pub fn submit<O: Op>(
         &mut self,
         mut op: O,
         callback: impl FnOnce(&mut EventLoop<B>, O::Output) + 'static,
     ) -> IoResult<Token> {
+        if let Some(fd) = op.fd()
+            && !self.backend.owns(fd)
+        {
+            let fd = fd.clone();
+            return Err(fd.strayed(op.lower().kind()));
+        }
         let raw = op.lower();
         self.arm(raw, |slot| slot.tell(Answer { op, callback }))
     }
@@ -235,6 +249,9 @@ impl<B: Backend> EventLoop<B> {
         op: AcceptMany,
         callback: impl FnMut(&mut EventLoop<B>, IoResult<Fd>, bool) + 'static,
     ) -> IoResult<Token> {
+        if !self.backend.owns(op.fd()) {
+            return Err(op.fd().strayed(OpKind::Accept));
+        }
         let raw = op.lower();
         self.arm(raw, |slot| slot.tell(Accepted { op, callback }))
     }

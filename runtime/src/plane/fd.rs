@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
+use crate::error::{IoError, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::os;
 
@@ -29,6 +30,12 @@ pub trait DescriptorTable: Send + Sync {
 
     /// A listening socket takes no more connections, and its address is free.
     fn stop_listening(&self, raw: RawDescriptor);
+
+    /// Tells the kernels of this process apart, the operating system's being none of them.
+    fn identity(&self) -> u64;
+
+    /// What kernel it is, for the error of a handle that strays to another.
+    fn describe(&self) -> String;
 }
 
 /// Hears of descriptors of the operating system that leave the plane's hands, on whatever thread that happens.
@@ -136,6 +143,31 @@ impl Fd {
     /// Whether this is a number of the operating system, so that calls outside the plane may use it.
     pub fn is_system(&self) -> bool {
         !matches!(self.0.owner, Owner::Table(_))
+    }
+
+    /// Whether this is a number of the simulated kernel that has this identity.
+    pub(crate) fn is_of(&self, identity: u64) -> bool {
+        matches!(&self.0.owner, Owner::Table(table) if table.identity() == identity)
+    }
+
+    /// The error of an op on this descriptor, from a completion's negative result.
+    pub(crate) fn refused(&self, res: i32, kind: OpKind) -> IoError {
+        if res == -errno::EXDEV { self.strayed(kind) } else { IoError::from_result(res, kind) }
+    }
+
+    /// The error of a descriptor in the hands of a kernel that is not its own, where its number means another thing or
+    /// none.
+    #[cold]
+    pub(crate) fn strayed(&self, kind: OpKind) -> IoError {
+        let owner = match &self.0.owner {
+            Owner::Table(table) => table.describe(),
+            Owner::System | Owner::Watched(_) | Owner::Foreign => "the operating system".to_owned(),
+        };
+        IoError::new(errno::EXDEV, kind, Stage::Submit).with_context(format!(
+            "descriptor {}: it is {owner}'s, and this fiber runs on another kernel; a handle stays on its host, so \
+             send bytes there, or open another here",
+            self.0.raw
+        ))
     }
 
     /// Whether both are the same descriptor.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::plane::backend::os;
 
@@ -84,6 +84,11 @@ impl fmt::Debug for Instant {
             write!(f, "Instant({:?})", Duration::from_nanos(self.0))
         }
     }
+}
+
+/// The system's wall clock, for where no loop runs.
+pub(crate) fn real_wall_clock() -> SystemTime {
+    SystemTime::now()
 }
 
 /// By when something must have happened: a span from now, a moment, or no limit.

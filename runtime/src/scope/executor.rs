@@ -28,6 +28,9 @@ pub trait Executor: Clone + 'static {
     /// Sleeps for `span`; an error when what sleeps is cancelled.
     fn sleep(&self, span: Duration) -> Boxed<IoResult<()>>;
 
+    /// The fiber that is polled now waits for the children of its scope, should anybody ask what it waits for.
+    fn waits_for_children(&self) {}
+
     /// The time since the clock's beginning.
     fn now(&self) -> Duration;
 }

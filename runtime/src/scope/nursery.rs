@@ -349,6 +349,7 @@ where
         if state.is_empty() {
             return Poll::Ready(());
         }
+        state.executor.waits_for_children();
         state.place.waits(cx.waker());
         Poll::Pending
     })

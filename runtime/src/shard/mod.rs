@@ -1,11 +1,12 @@
 //! Shards: one thread, one loop, and the fibers on it; how they are set up, run and shut down.
 
+pub(crate) mod asks;
 mod away;
 mod blocking;
 mod builder;
 mod env;
 mod link;
-mod main;
+pub(crate) mod main;
 pub mod pool;
 pub(crate) mod program;
 pub(crate) mod simulated;

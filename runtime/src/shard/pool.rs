@@ -21,7 +21,7 @@ use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 
 use crate::fiber::Payload;
 use crate::os::cpus;
-use crate::plane::backend::{affinity, discard};
+use crate::plane::backend::{affinity, discard, thread as thread_marks};
 
 /// Tasks stolen at once. The oldest of a deque tend to be large, so that few last long, and the end of a batch stays
 /// evenly spread.
@@ -87,17 +87,20 @@ impl Pool {
     /// what `root` returned when the last of them has ended. Tasks may borrow whatever outlives the call.
     ///
     /// It holds its thread up, so a fiber calls it through [`blocking`](crate::shard::blocking()). A thread that the
-    /// system refuses is done without.
+    /// system refuses is done without. Called so in a simulated world, this thread runs it all, in the same order each
+    /// time.
     ///
     /// # Panics
     ///
     /// When `root` or a task panicked, with the payload of the first; the other tasks have run all the same.
     pub fn run<'env, R>(&self, root: impl FnOnce(&Worker<'env>) -> R) -> R {
-        let deques: Vec<Deque<Task<'env>>> = (0..self.threads).map(|_| Deque::new_lifo()).collect();
+        // In a simulated world one thread does it all: which task comes when is the batch's own doing then.
+        let threads = if thread_marks::serves() { 1 } else { self.threads };
+        let deques: Vec<Deque<Task<'env>>> = (0..threads).map(|_| Deque::new_lifo()).collect();
         let shared = Arc::new(Shared {
             stealers: deques.iter().map(Deque::stealer).collect(),
             unwoken: AtomicUsize::new(0),
-            parking: Mutex::new(Parking { workers: self.threads, parked: 0, woken: 0, over: false }),
+            parking: Mutex::new(Parking { workers: threads, parked: 0, woken: 0, over: false }),
             bell: Condvar::new(),
             panic: Mutex::new(None),
         });

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::error::{IoError, OpKind, Stage, errno, say};
 use crate::fiber::local::{Local, local};
-use crate::fiber::task::{self, Names};
+use crate::fiber::task::{self, Names, Parked};
 use crate::fiber::tick::{Driver, Ending, Tick};
 use crate::fiber::{IntoFiber, JoinError, JoinHandle, StopRequest, spawn};
 use crate::os::signals::StopSignals;
@@ -23,11 +23,16 @@ use crate::plane::backend::sim::{SimHost, SimWorld};
 use crate::plane::backend::{AnyBackend, Waker};
 use crate::plane::{Instant, ShardLoop, current};
 use crate::scope;
+use crate::shard::asks::{Asks, Waiting};
 use crate::shard::builder::{Builder, RunError};
 use crate::shard::program::{Door, Here, Program, replace_here};
 
-/// The signal a killed program is said to have ended by.
+/// Shards of a simulated program at most: far more than a machine has cores, and all are on one thread.
+const SHARDS_MAX: usize = 1024;
+
+/// The signal a killed program is said to have ended by, and the one a stopped program is.
 const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 
 /// What a shard has in the places of its thread while it ticks.
 struct Context {
@@ -144,11 +149,20 @@ impl Running {
         body: B,
         outcome: Outcome<B::Output>,
     ) -> Result<Running, RunError> {
+        let count = builder.shard_count();
+        if count > SHARDS_MAX {
+            return Err(RunError::Setup(IoError::new(errno::EINVAL, OpKind::Setup, Stage::Setup).with_context(
+                format!(
+                    "{count} shards: a program in a simulated world has {SHARDS_MAX} at most; ask for fewer, with \
+                 WO_SHARDS or Builder::shards"
+                ),
+            )));
+        }
         let host = builder.host();
         let stop = Arc::new(StopRequest::default());
         let setup = builder.setup(Arc::clone(&stop));
         let (mut shards, mut doors, mut all_caps) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..builder.shard_count() {
+        for _ in 0..count {
             let event_loop = setup.event_loop().map_err(RunError::Setup)?;
             let (caps, waker) = (Rc::new(event_loop.caps().clone()), event_loop.waker());
             let mut context = Context::empty();
@@ -196,6 +210,11 @@ impl Running {
         }
     }
 
+    /// How often threads from outside of the world woke one of its shards.
+    fn strange_wakes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.waker.strange_rings()).sum()
+    }
+
     /// Ticks one shard. True when the program has come to its end, for the reason given if not by itself.
     fn tick(&mut self, index: usize) -> (bool, Option<RunError>) {
         let (shard, main) = (&mut self.shards[index], &self.main);
@@ -240,28 +259,42 @@ impl Running {
         self.main.finish(ending, stuck);
     }
 
-    /// Who waits for what, in words.
+    /// Who waits for what, in words; first the circles among them.
     fn describe(&mut self) -> String {
         let mut words = String::new();
         let several = self.shards.len() > 1;
+        let asks = Asks::of(&self.program);
+        let mut waiting = Vec::new();
         for (index, shard) in self.shards.iter_mut().enumerate() {
-            for (who, kind) in shard.enter(|_| task::parked()).unwrap_or_default() {
+            for Parked { id, who, wait } in shard.enter(|_| task::parked()).unwrap_or_default() {
+                let place = (index, id);
+                let actor = asks.actor_at(place);
                 // Writing to a string cannot fail.
                 let _ = write!(words, "\n  {}: ", self.host.name());
                 if several {
                     let _ = write!(words, "shard {index}, ");
                 }
-                let _ = match kind {
-                    OpKind::None => write!(words, "{who} waits for another fiber"),
-                    kind => write!(words, "{who} waits in {kind}"),
+                let _ = write!(words, "{who}");
+                if let Some((name, _)) = &actor {
+                    let _ = write!(words, ", actor {name},");
+                }
+                let is_idle = actor.is_some_and(|(_, is_idle)| is_idle);
+                let asked = if wait.kind == OpKind::Ask { asks.ask_at(place) } else { None };
+                let _ = match (wait.kind, wait.fiber, asked) {
+                    _ if is_idle => write!(words, " waits for a message"),
+                    (OpKind::Ask, _, Some(asked)) => write!(words, " waits in ask {asked}"),
+                    (_, Some(fiber), _) => write!(words, " waits for the end of fiber {fiber}"),
+                    (OpKind::Join, ..) => write!(words, " waits for the fibers of its scope"),
+                    (OpKind::None, ..) => write!(words, " waits for another fiber"),
+                    (kind, ..) => write!(words, " waits in {kind}"),
                 };
+                if !is_idle {
+                    waiting.push(Waiting { place, asks: wait.kind == OpKind::Ask, joins: wait.fiber });
+                }
             }
         }
-        let ops = self.host.describe_waiting();
-        if !ops.is_empty() {
-            let _ = write!(words, "\n  {}: in flight: {ops}", self.host.name());
-        }
-        words
+        let circles = asks.circles(&waiting).into_iter().map(|circle| format!("\n  {}: {circle}", self.host.name()));
+        circles.collect::<String>() + &words
     }
 }
 
@@ -281,11 +314,14 @@ pub(crate) struct Scheduler {
     world: SimWorld,
     running: Vec<Running>,
     started: u64,
+    /// Wakes by threads from outside, of the programs that have ended; and whether any was reported.
+    strange: u64,
+    strangers_told: bool,
 }
 
 impl Scheduler {
     pub(crate) fn new(world: SimWorld) -> Scheduler {
-        Scheduler { world, running: Vec::new(), started: 0 }
+        Scheduler { world, running: Vec::new(), started: 0, strange: 0, strangers_told: false }
     }
 
     /// Starts a program on a host of the world; answers its number, and where its value will be.
@@ -309,8 +345,32 @@ impl Scheduler {
         self.running.is_empty()
     }
 
+    /// Takes a program out, to be ended.
+    fn take(&mut self, at: usize) -> Running {
+        let running = self.running.remove(at);
+        self.strange += running.strange_wakes();
+        running
+    }
+
+    /// How often threads from outside of the world woke something in it.
+    pub(crate) fn strange_wakes(&self) -> u64 {
+        self.strange + self.running.iter().map(Running::strange_wakes).sum::<u64>()
+    }
+
+    /// Says so, once, when a thread from outside has woken something: what happens then is no function of the seed.
+    fn report_strangers(&mut self) {
+        if !self.strangers_told && self.strange_wakes() > 0 {
+            self.strangers_told = true;
+            say(format_args!(
+                "a thread from outside woke a fiber of a simulated world: what happens from now on is no function of \
+                 its seed; start fibers, or call wo::blocking, instead of threads of your own"
+            ));
+        }
+    }
+
     /// One turn: every shard that has something to do ticks once; without any, the world moves on, to `limit` at most.
     pub(crate) fn turn(&mut self, limit: Instant) -> Progress {
+        self.report_strangers();
         if self.end_dark() {
             return Progress::Some;
         }
@@ -332,6 +392,7 @@ impl Scheduler {
         }
         let mut ended = Vec::new();
         for (at, index) in ready {
+            self.world.note_turn(&self.running[at].host, index);
             let (over, why) = self.running[at].tick(index);
             if over && !ended.iter().any(|(other, _)| *other == at) {
                 ended.push((at, why));
@@ -339,7 +400,7 @@ impl Scheduler {
         }
         ended.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         for (at, why) in ended {
-            self.running.remove(at).end(why);
+            self.take(at).end(why);
         }
         Progress::Some
     }
@@ -348,7 +409,7 @@ impl Scheduler {
     pub(crate) fn end_dark(&mut self) -> bool {
         let dark = self.running.iter().position(|running| running.host.is_cut());
         let Some(at) = dark else { return false };
-        let mut running = self.running.remove(at);
+        let mut running = self.take(at);
         let step = running.host.steps();
         let error = IoError::new(errno::EHOSTDOWN, OpKind::Wait, Stage::Completion)
             .with_context(format!("the power of the simulated host was cut at step {step}"));
@@ -378,7 +439,20 @@ impl Scheduler {
 
     /// The error of a world in which nothing will ever happen again.
     pub(crate) fn deadlock(&mut self) -> IoError {
-        let waiting: String = self.running.iter_mut().map(Running::describe).collect();
+        let mut waiting: String = self.running.iter_mut().map(Running::describe).collect();
+        // Programs of one host share its processes and what is in flight.
+        let mut hosts: Vec<&SimHost> = Vec::new();
+        for running in &self.running {
+            if !hosts.iter().any(|host| host.is(&running.host)) {
+                hosts.push(&running.host);
+            }
+        }
+        for host in hosts {
+            for words in host.describe_waiting() {
+                // As above.
+                let _ = write!(waiting, "\n  {}: {words}", host.name());
+            }
+        }
         IoError::new(errno::EDEADLK, OpKind::Wait, Stage::Completion).with_context(format!(
             "the simulated world is quiescent: every fiber waits and nothing can wake it{}{waiting}",
             if waiting.is_empty() { "" } else { ":" }
@@ -388,14 +462,22 @@ impl Scheduler {
     /// Ends a program from outside, as a kill does; the host goes on.
     pub(crate) fn kill(&mut self, number: u64) -> bool {
         let Some(at) = self.running.iter().position(|running| running.number == number) else { return false };
-        self.running.remove(at).end(Some(RunError::Stopped { signal: Some(SIGKILL) }));
+        self.take(at).end(Some(RunError::Stopped { signal: Some(SIGKILL) }));
+        true
+    }
+
+    /// Asks a program to stop, as SIGTERM does: its scopes are cancelled, and it has its grace.
+    pub(crate) fn stop(&mut self, number: u64) -> bool {
+        let Some(running) = self.running.iter_mut().find(|running| running.number == number) else { return false };
+        running.stop.ask(SIGTERM);
+        running.shards.iter().for_each(|shard| shard.waker.wake());
         true
     }
 
     /// Ends every program, the latest first.
     pub(crate) fn end_all(&mut self, mut why: impl FnMut() -> Option<RunError>) {
-        while let Some(mut running) = self.running.pop() {
-            running.end(why());
+        while let Some(last) = self.running.len().checked_sub(1) {
+            self.take(last).end(why());
         }
     }
 }

@@ -28,4 +28,6 @@ pub use program::Program;
 pub use swarm::Swarm;
 pub use world::World;
 
-pub use crate::plane::backend::sim::{Disk, DiskFaults, Link, NetworkCounters, SimControl, SimHost as Host, Survival};
+pub use crate::plane::backend::sim::{
+    Disk, DiskFaults, Invocation, Link, NetworkCounters, Script, SimControl, SimHost as Host, Survival,
+};

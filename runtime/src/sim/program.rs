@@ -6,6 +6,24 @@ use crate::shard::RunError;
 use crate::shard::simulated::Outcome;
 
 /// A program on a host of a world: the way to its value. Dropping it leaves the program running.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::sim::World;
+///
+/// let mut world = World::new(1);
+/// let host = world.host("sleeper");
+/// let program = world.start(&host, || fiber::sleep(Duration::from_secs(3)));
+/// world.run_for(Duration::from_secs(1));
+/// assert!(!program.has_ended() && program.take().is_none());
+/// world.run_for(Duration::from_secs(3));
+/// assert!(program.has_ended());
+/// assert!(matches!(program.take(), Some(Ok(Ok(())))));
+/// assert!(program.take().is_none(), "it was taken");
+/// ```
 pub struct Program<T> {
     pub(super) number: u64,
     pub(super) outcome: Outcome<T>,

@@ -18,6 +18,7 @@ use wo_runtime::scope::capability::{
 use wo_runtime::scope::schedule::{exponential, recurs};
 use wo_runtime::scope::{Interrupt, Outcome};
 use wo_runtime::shard::Builder;
+use wo_runtime::sim::World;
 
 fn run<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce() -> F) -> T {
     Builder::new().io(Selection::Sim).run(body).unwrap()
@@ -349,6 +350,20 @@ fn scripted_programs_answer_as_programs_do() {
         let real = Builder::new().io(io).run(|| async { script(LiveProc).await }).unwrap();
         assert_eq!(real, expected, "on {io}");
     }
+    let mut world = World::new(1);
+    let host = world.host("sh");
+    host.program("sh", |started| {
+        use wo_runtime::sim::Script;
+        match started.args[1].to_str().unwrap() {
+            "printf x; exit 3" => Script::new().stdout("x").exit(3),
+            "printf oh >&2; kill -9 $$" => Script::new().stderr("oh").signal(9),
+            "exit 0" => Script::new(),
+            "sleep 1000" => Script::new().sleep(Duration::from_secs(1000)),
+            other => panic!("{other}"),
+        }
+    });
+    let simulated = world.start(&host, || async { script(LiveProc).await });
+    assert_eq!(world.finish(simulated).unwrap(), expected, "in a simulated world");
     let nowhere = run(|| async { LiveProc.spawn(&Command::new("true")).await.map(drop).unwrap_err() });
-    assert_eq!(nowhere.errno(), errno::EOPNOTSUPP, "a simulated world has no programs of the system's");
+    assert_eq!(nowhere.errno(), errno::ENOENT, "a simulated host has the programs it was given");
 }

@@ -253,8 +253,8 @@ fn what_cannot_be_started_is_explained() {
 }
 
 #[test]
-fn a_simulated_world_has_no_programs() {
+fn a_simulated_host_finds_no_program_that_it_was_not_given() {
     let error = Builder::new().io(Selection::Sim).run(|| async { Command::new("true").spawn().await.unwrap_err() });
     let error = error.unwrap();
-    assert!(error.errno() == errno::EOPNOTSUPP && error.to_string().contains("WO_IO=auto"), "{error}");
+    assert!(error.errno() == errno::ENOENT && error.to_string().contains("Host::program"), "{error}");
 }

@@ -80,11 +80,12 @@ fn a_busy_loop_does_not_stop_the_clock() {
         rig.backend().wait(Some(Duration::ZERO)).unwrap();
     }
     let taken = rig.backend().now() - start;
-    assert!((Duration::from_millis(9)..=Duration::from_millis(10)).contains(&taken), "{taken:?}");
+    // Each look takes longer the more there were.
+    assert!((Duration::from_millis(490)..=Duration::from_millis(530)).contains(&taken), "{taken:?}");
     for _ in 0..10_000 {
         rig.backend().flush().unwrap();
     }
-    assert!(rig.backend().now() - start > Duration::from_millis(19));
+    assert!(rig.backend().now() - start > Duration::from_secs(2));
     // One that waits in between keeps exact times.
     let start = rig.backend().now();
     for _ in 0..1000 {

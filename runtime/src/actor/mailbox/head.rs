@@ -92,6 +92,11 @@ impl Head {
         self.open.load(Ordering::Acquire) == life
     }
 
+    /// Whether the actor waits for messages, on its home thread.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+
     /// Whether the actor is to look at more than its messages.
     #[inline]
     pub(crate) fn has_attention(&self) -> bool {

@@ -17,8 +17,8 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::error::{OpKind, say};
-use crate::fiber::local::{Local, local};
+use crate::error::say;
+use crate::fiber::local::{Local, Wait, local};
 use crate::plane::backend::discard;
 
 mod cell;
@@ -153,8 +153,16 @@ pub(crate) fn drop_all() {
     });
 }
 
-/// Every fiber that has parked, the oldest first: who it is, and what it parked for.
-pub(crate) fn parked() -> Vec<(String, OpKind)> {
+/// A fiber that has parked.
+pub(crate) struct Parked {
+    pub(crate) id: FiberId,
+    /// Its number and its name.
+    pub(crate) who: String,
+    pub(crate) wait: Wait,
+}
+
+/// Every fiber that has parked, the oldest first.
+pub(crate) fn parked() -> Vec<Parked> {
     local(|local| {
         let mut parked: Vec<(FiberId, String)> = cell::parked(local)
             .into_iter()
@@ -165,7 +173,7 @@ pub(crate) fn parked() -> Vec<(String, OpKind)> {
             })
             .collect();
         parked.sort();
-        parked.into_iter().map(|(id, who)| (who, local.wait_of(id))).collect()
+        parked.into_iter().map(|(id, who)| Parked { id, who, wait: local.wait_of(id) }).collect()
     })
 }
 

@@ -20,7 +20,7 @@ use crate::plane::ops::Poll;
 ///
 /// # Errors
 ///
-/// `EPERM` for what is always ready, such as a regular file, on backends that wait by epoll; `EOPNOTSUPP` in a
+/// `EPERM` for what is always ready, such as a regular file, on backends that wait by epoll; `EBADF` in a
 /// simulated world, which has no descriptors of the system's.
 ///
 /// # Examples

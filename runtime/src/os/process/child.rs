@@ -18,6 +18,7 @@ use crate::os::fs::File;
 use crate::os::io::readable;
 use crate::os::process::command::Command;
 use crate::os::process::orphans;
+use crate::os::process::simulated::Simulated;
 
 /// A program that was started by [`Command::spawn`], and this program's ends of its pipes.
 ///
@@ -34,11 +35,17 @@ pub struct Child {
     pub(super) running: Running,
 }
 
+/// The system's process, or a simulated host's.
+enum Process {
+    System(OwnedFd, Pid),
+    Simulated(Simulated),
+}
+
 /// A process, until it is waited for.
 pub(super) struct Running {
     /// None once it was given to the orphans.
-    process: Option<OwnedFd>,
-    pid: Pid,
+    process: Option<Process>,
+    pid: u32,
     name: String,
     ended: Mutex<Option<ExitStatus>>,
     heads_group: bool,
@@ -64,11 +71,30 @@ impl Running {
             IoError::new(errno.raw_os_error(), OpKind::Spawn, Stage::Completion)
                 .with_context(format!("a descriptor of the process of {name}{why}"))
         })?;
-        let heads_group = command.group;
-        Ok(Running { process: Some(process), pid, name, ended: Mutex::new(None), heads_group, kill_on_drop: true })
+        let number = pid.as_raw_nonzero().get().unsigned_abs();
+        Ok(Running::with(Process::System(process, pid), number, command))
     }
 
-    fn process(&self) -> &OwnedFd {
+    /// Takes over what a simulated host started.
+    pub(super) fn simulated(process: Simulated, command: &Command) -> Running {
+        let pid = process.pid();
+        let mut running = Running::with(Process::Simulated(process), pid, command);
+        running.kill_on_drop = command.kill_on_drop;
+        running
+    }
+
+    fn with(process: Process, pid: u32, command: &Command) -> Running {
+        Running {
+            process: Some(process),
+            pid,
+            name: command.to_string(),
+            ended: Mutex::new(None),
+            heads_group: command.group,
+            kill_on_drop: true,
+        }
+    }
+
+    fn process(&self) -> &Process {
         self.process.as_ref().expect("it is given away by the drop alone")
     }
 
@@ -79,7 +105,11 @@ impl Running {
     fn try_wait(&self) -> IoResult<Option<ExitStatus>> {
         let mut ended = self.ended();
         if ended.is_none() {
-            *ended = reap(self.process()).map_err(|errno| {
+            let reaped = match self.process() {
+                Process::System(process, _) => reap(process),
+                Process::Simulated(process) => process.try_wait(),
+            };
+            *ended = reaped.map_err(|errno| {
                 let why = match errno {
                     libc::ECHILD => ": somebody else has waited for it, or SIGCHLD is ignored in this process",
                     _ => "",
@@ -90,7 +120,8 @@ impl Running {
         Ok(*ended)
     }
 
-    fn send(&self, signal: i32, to: impl FnOnce(Signal) -> rustix::io::Result<()>) -> IoResult<()> {
+    /// Sends a signal to the process, or to all in its group.
+    fn send(&self, signal: i32, to_group: bool) -> IoResult<()> {
         let named = |errno| {
             IoError::new(errno, OpKind::Signal, Stage::Submit).with_context(format!("{signal} to {}", self.name))
         };
@@ -98,8 +129,30 @@ impl Running {
         if ended.is_some() {
             return Err(named(libc::ESRCH));
         }
+        let number = signal;
         let signal = Signal::from_named_raw(signal).ok_or_else(|| named(errno::EINVAL))?;
-        to(signal).map_err(|errno| named(errno.raw_os_error()))
+        match self.process() {
+            Process::System(_, pid) if to_group => {
+                rustix::process::kill_process_group(*pid, signal).map_err(|errno| named(errno.raw_os_error()))
+            }
+            Process::System(process, _) => {
+                rustix::process::pidfd_send_signal(process, signal).map_err(|errno| named(errno.raw_os_error()))
+            }
+            // A script starts nothing that could be in its group.
+            Process::Simulated(process) => process.signal(number).map_err(|errno| match errno {
+                errno::ENOSYS => IoError::new(errno, OpKind::Signal, Stage::Submit)
+                    .with_context(format!("{number} to {}: the simulated kernel stops no process half-way", self.name)),
+                errno => named(errno),
+            }),
+        }
+    }
+
+    /// Parks until it may have ended.
+    async fn ended_or_so(&self) -> IoResult<()> {
+        match self.process() {
+            Process::System(process, _) => readable(process).await.map(drop),
+            Process::Simulated(process) => process.ended().await.map(drop),
+        }
     }
 }
 
@@ -122,14 +175,21 @@ impl Drop for Running {
         if ended.is_some() {
             return;
         }
-        if let Some(process) = self.process.take() {
-            if self.kill_on_drop {
-                // It may have ended by itself.
-                let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+        match self.process.take() {
+            Some(Process::System(process, _)) => {
+                if self.kill_on_drop {
+                    // It may have ended by itself.
+                    let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                }
+                if let Ok(None) = reap(&process) {
+                    orphans::adopt(process);
+                }
             }
-            if let Ok(None) = reap(&process) {
-                orphans::adopt(process);
+            Some(Process::Simulated(process)) if self.kill_on_drop => {
+                // As above. Its host forgets it with the descriptor.
+                let _ = process.signal(libc::SIGKILL);
             }
+            Some(Process::Simulated(_)) | None => {}
         }
     }
 }
@@ -138,7 +198,7 @@ impl Child {
     /// The process's number; none once it was waited for, as the system may give the number to another then.
     pub fn id(&self) -> Option<u32> {
         let ended = self.running.ended();
-        ended.is_none().then(|| self.running.pid.as_raw_nonzero().get().unsigned_abs())
+        ended.is_none().then_some(self.running.pid)
     }
 
     /// Parks until it has ended, and says how. Several fibers may wait; asked again, it says the same.
@@ -156,7 +216,7 @@ impl Child {
                 if let Some(status) = self.running.try_wait()? {
                     return Ok(status);
                 }
-                readable(self.running.process()).await?;
+                self.running.ended_or_so().await?;
             }
         })
     }
@@ -185,7 +245,7 @@ impl Child {
     ///
     /// As [`kill`](Child::kill); EINVAL for what is no signal.
     pub fn signal(&self, signal: i32) -> IoResult<()> {
-        self.running.send(signal, |signal| rustix::process::pidfd_send_signal(self.running.process(), signal))
+        self.running.send(signal, false)
     }
 
     /// Sends a signal to it and all in its process group, which is what it started, and what that started, unless they
@@ -202,7 +262,7 @@ impl Child {
                 self.running.name
             )));
         }
-        self.running.send(signal, |signal| rustix::process::kill_process_group(self.running.pid, signal))
+        self.running.send(signal, true)
     }
 }
 

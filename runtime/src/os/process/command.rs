@@ -172,8 +172,7 @@ impl Command {
     ///
     /// `ENOENT` when there is no such program, or no such directory; `EACCES` when it may not be run; `E2BIG` when its
     /// arguments and environment are too long; `EAGAIN` when there are too many processes; `EINVAL` for a zero byte in
-    /// a text, and for [`Stdio::Stdout`] anywhere but at standard error. `EOPNOTSUPP` in a simulated world. Each names
-    /// the program and the remedy.
+    /// a text, and for [`Stdio::Stdout`] anywhere but at standard error. Each names the program and the remedy.
     ///
     /// # Examples
     ///

@@ -8,7 +8,7 @@ use crate::os::process::{Child, Command, Output, Stdio};
 use crate::scope::Call;
 use crate::scope::capability::{self, Captured, ExitStatus, Proc, Process};
 
-/// The programs of this system. A simulated world has none, and says so.
+/// The programs of this system, or the scripts of a simulated host.
 ///
 /// # Examples
 ///

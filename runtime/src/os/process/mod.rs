@@ -6,13 +6,15 @@
 //! signal never meets another process that was given the same number. Only children that were started here are ever
 //! waited for.
 //!
-//! A simulated world has no processes of the system's: starting one there is refused with `EOPNOTSUPP`.
+//! A simulated world has no processes of the system's: a program there is a script that its host was given; see
+//! [`Host::program`](crate::plane::backend::sim::SimHost::program). One that it was not given is not found: `ENOENT`.
 
 mod capture;
 mod child;
 mod command;
 mod live;
 mod orphans;
+mod simulated;
 mod start;
 
 pub use child::Child;

@@ -1,6 +1,7 @@
 //! The three kernels behind one type: a predictable branch instead of a vtable.
 
-use std::time::Duration;
+use std::net::Ipv4Addr;
+use std::time::{Duration, SystemTime};
 
 use crate::error::IoResult;
 use crate::plane::addr::SocketAddress;
@@ -48,6 +49,22 @@ impl AnyBackend {
     pub(crate) fn rest(&mut self) {
         if let AnyBackend::Sim(sim) = self {
             sim.rest();
+        }
+    }
+
+    /// Actors would wait for each other for ever, and one of them was told: a simulated world keeps it.
+    pub(crate) fn note_deadlock(&mut self, circle: String) {
+        if let AnyBackend::Sim(sim) = self {
+            sim.note_deadlock(circle);
+        }
+    }
+
+    /// The addresses of a simulated world's hosts of this name, the loopback's for `localhost`; none on a real kernel,
+    /// which has name servers to ask.
+    pub fn simulated_hosts(&self, name: &str) -> Option<Vec<Ipv4Addr>> {
+        match self {
+            AnyBackend::Sim(sim) => Some(sim.addresses_of(name)),
+            _ => None,
         }
     }
 
@@ -131,6 +148,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.now())
     }
 
+    fn wall_clock(&self) -> SystemTime {
+        each!(self, backend => backend.wall_clock())
+    }
+
     unsafe fn register_buffer(&mut self, memory: RawSlice) -> Option<u16> {
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { each!(self, backend => backend.register_buffer(memory)) }
@@ -179,6 +200,11 @@ impl Backend for AnyBackend {
 
     fn adopt(&mut self, raw: RawDescriptor) -> Fd {
         each!(self, backend => backend.adopt(raw))
+    }
+
+    #[inline]
+    fn owns(&self, fd: &Fd) -> bool {
+        each!(self, backend => backend.owns(fd))
     }
 
     fn foreign(&mut self, raw: RawDescriptor) -> IoResult<Fd> {

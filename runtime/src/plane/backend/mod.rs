@@ -8,7 +8,7 @@
 //! knows whether its descriptors are the operating system's or a simulated kernel's.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::IoResult;
 use crate::plane::addr::SocketAddress;
@@ -37,6 +37,7 @@ mod pool;
 mod process;
 pub mod sim;
 mod socket;
+pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 pub mod uring;
 mod waker;
@@ -123,6 +124,11 @@ pub trait Backend: fmt::Debug + Sized + 'static {
     /// This kernel's monotonic clock.
     fn now(&self) -> Instant;
 
+    /// This kernel's wall clock, which may be set back or ahead at any time.
+    fn wall_clock(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     /// Registers memory so that ops on it may name it by index; the answer is the index, or none when the kernel
     /// has no room or the feature is missing, which is no error.
     ///
@@ -168,6 +174,11 @@ pub trait Backend: fmt::Debug + Sized + 'static {
 
     /// Takes ownership of a descriptor that one of this kernel's completions brought.
     fn adopt(&mut self, raw: RawDescriptor) -> Fd;
+
+    /// Whether a descriptor is this kernel's own: another's number means another thing here.
+    fn owns(&self, fd: &Fd) -> bool {
+        fd.is_system()
+    }
 
     /// Takes a descriptor of the operating system into use without ever closing it.
     ///

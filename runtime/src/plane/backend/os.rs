@@ -114,6 +114,11 @@ fn convert(error: std::io::Error, op: OpKind) -> IoError {
     IoError::new(error.raw_os_error().unwrap_or(0), op, Stage::Completion)
 }
 
+/// A simulated kernel's descriptor is none of the system's, whose number may be another's here.
+fn own(fd: &Fd, kind: OpKind) -> IoResult<()> {
+    if fd.is_system() { Ok(()) } else { Err(fd.strayed(kind)) }
+}
+
 fn borrow(fd: &Fd) -> BorrowedFd<'_> {
     // SAFETY: the `Fd` is borrowed for as long, and closes its number only when it is dropped.
     unsafe { BorrowedFd::borrow_raw(fd.raw()) }
@@ -127,6 +132,7 @@ pub(crate) fn adopt(kernel: &mut impl Backend, fd: OwnedFd) -> Fd {
 /// A descriptor of a child's own for what `fd` is open on. A child expects to wait in its reads and writes, and the
 /// mode is the file description's: where ours does not wait, a pipe is opened once more.
 pub(crate) fn for_a_child(fd: &Fd) -> std::io::Result<OwnedFd> {
+    own(fd, OpKind::Spawn)?;
     let own = borrow(fd).try_clone_to_owned()?;
     let flags = rustix::fs::fcntl_getfl(&own)?;
     let is_pipe = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&own)?.st_mode) == rustix::fs::FileType::Fifo;
@@ -198,6 +204,7 @@ pub(crate) fn pipe(nonblocking: bool) -> IoResult<(Fd, Fd)> {
 
 /// Binds a socket to an address.
 pub(crate) fn bind(fd: &Fd, address: &SocketAddress) -> IoResult<()> {
+    own(fd, OpKind::Bind)?;
     let kernel = address.to_kernel(OpKind::Bind)?;
     SockRef::from(&borrow(fd))
         .bind(&kernel)
@@ -206,18 +213,21 @@ pub(crate) fn bind(fd: &Fd, address: &SocketAddress) -> IoResult<()> {
 
 /// Starts to listen.
 pub(crate) fn listen(fd: &Fd, backlog: u32) -> IoResult<()> {
+    own(fd, OpKind::Listen)?;
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
     SockRef::from(&borrow(fd)).listen(backlog).map_err(|error| convert(error, OpKind::Listen))
 }
 
 /// The address a socket is bound to.
 pub(crate) fn local_address(fd: &Fd) -> IoResult<SocketAddress> {
+    own(fd, OpKind::SocketOption)?;
     let kernel = SockRef::from(&borrow(fd)).local_addr().map_err(|error| convert(error, OpKind::SocketOption))?;
     known(&kernel)
 }
 
 /// The address a socket is connected to.
 pub(crate) fn peer_address(fd: &Fd) -> IoResult<SocketAddress> {
+    own(fd, OpKind::SocketOption)?;
     let kernel = SockRef::from(&borrow(fd)).peer_addr().map_err(|error| convert(error, OpKind::SocketOption))?;
     known(&kernel)
 }
@@ -231,6 +241,7 @@ fn known(kernel: &socket2::SockAddr) -> IoResult<SocketAddress> {
 
 /// Sets a socket option.
 pub(crate) fn set_socket_option(fd: &Fd, option: SocketOption) -> IoResult<()> {
+    own(fd, OpKind::SocketOption)?;
     let borrowed = borrow(fd);
     let socket = SockRef::from(&borrowed);
     match option {
@@ -252,6 +263,7 @@ pub(crate) fn set_socket_option(fd: &Fd, option: SocketOption) -> IoResult<()> {
 
 /// Reads a socket option.
 pub(crate) fn socket_option(fd: &Fd, name: SocketOptionName) -> IoResult<SocketOption> {
+    own(fd, OpKind::SocketOption)?;
     let borrowed = borrow(fd);
     let socket = SockRef::from(&borrowed);
     match name {
@@ -277,6 +289,7 @@ pub(crate) fn socket_option(fd: &Fd, name: SocketOptionName) -> IoResult<SocketO
 
 /// Whether reads and writes of a descriptor may name their place. Asks only what the system has in memory.
 pub(crate) fn has_positions(fd: &Fd) -> IoResult<bool> {
+    own(fd, OpKind::Stat)?;
     let mut stat = FileStat::default();
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     // SAFETY: the path is empty and static, and there is room for the answer.
@@ -291,6 +304,7 @@ pub(crate) fn has_positions(fd: &Fd) -> IoResult<bool> {
 
 /// Locks what a descriptor has open, unless another opening has the lock. Never waits.
 pub(crate) fn try_lock(fd: &Fd) -> IoResult<bool> {
+    own(fd, OpKind::Lock)?;
     // SAFETY: the call takes no pointers, and the descriptor is borrowed.
     if unsafe { libc::flock(fd.raw(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(true);

@@ -7,10 +7,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::IoResult;
-use crate::plane::backend::os;
+use crate::plane::backend::{os, thread};
 use crate::plane::fd::RawDescriptor;
 
 /// Wakes a loop from anywhere. Cheap to clone; ringing is async-signal-safe, and rings before the loop runs add up
@@ -22,27 +22,40 @@ struct Channel {
     rung: AtomicBool,
     /// The event descriptor, or none where the loop never sleeps in the system.
     event: Option<RawDescriptor>,
+    /// The mark of the thread that made it, where there is no event descriptor, and rings from others so far.
+    home: usize,
+    strange: AtomicU64,
 }
 
 impl Waker {
     /// A channel with an event descriptor for the loop to wait on.
     pub(crate) fn with_event() -> IoResult<Waker> {
         let event = Some(os::event()?);
-        Ok(Waker(Arc::new(Channel { rung: AtomicBool::new(false), event })))
+        Ok(Waker(Arc::new(Channel { rung: AtomicBool::new(false), event, home: 0, strange: AtomicU64::new(0) })))
     }
 
     /// A channel that is a flag alone, for a kernel that looks at it before it sleeps.
     pub(crate) fn flag() -> Waker {
-        Waker(Arc::new(Channel { rung: AtomicBool::new(false), event: None }))
+        let (rung, strange) = (AtomicBool::new(false), AtomicU64::new(0));
+        Waker(Arc::new(Channel { rung, event: None, home: thread::mark(), strange }))
     }
 
     /// Ends the loop's wait, or the next one.
     pub fn wake(&self) {
-        if !self.0.rung.swap(true, Ordering::SeqCst)
-            && let Some(event) = self.0.event
-        {
-            os::ring(event);
+        let first = !self.0.rung.swap(true, Ordering::SeqCst);
+        match self.0.event {
+            Some(event) if first => os::ring(event),
+            Some(_) => {}
+            None if self.0.home != thread::mark() => {
+                self.0.strange.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {}
         }
+    }
+
+    /// Rings so far from threads that neither made the channel nor work for the one that did.
+    pub(crate) fn strange_rings(&self) -> u64 {
+        self.0.strange.load(Ordering::Relaxed)
     }
 
     /// Whether it was rung since the loop last woke by it.

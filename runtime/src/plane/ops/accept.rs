@@ -4,7 +4,7 @@
 //! adopted and closed, and the client reads end of file or a reset. A listener that must not lose it queues what it
 //! accepts: see the plane's accept queue.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
@@ -26,11 +26,15 @@ impl Accept {
 unsafe impl Op for Accept {
     type Output = IoResult<Fd>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Accept { fd: self.fd.raw(), multishot: false }
     }
 
     fn finish(self, res: i32, kernel: &mut dyn Kernel) -> IoResult<Fd> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Accept)) } else { Ok(kernel.adopt(res)) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Accept)) } else { Ok(kernel.adopt(res)) }
     }
 }

@@ -1,6 +1,6 @@
 //! Reserve space for a file. A reservation whose waiter has gone may still be made; it loses nothing.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
@@ -25,11 +25,15 @@ impl Allocate {
 unsafe impl Op for Allocate {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Allocate { fd: self.fd.raw(), offset: self.offset, len: self.len, keep_size: self.keep_size }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Allocate)) } else { Ok(()) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Allocate)) } else { Ok(()) }
     }
 }

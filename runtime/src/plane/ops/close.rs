@@ -4,7 +4,7 @@
 //! forget it; an op that is dropped, or ends before the kernel looked at it, closes the descriptor by dropping it. So
 //! a close whose waiter has gone still closes, and closes once.
 
-use crate::error::{IoError, IoResult, OpKind, errno};
+use crate::error::{IoResult, OpKind, errno};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
@@ -31,18 +31,23 @@ impl Close {
 unsafe impl Op for Close {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Close { fd: self.fd.raw() }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
+        let refusal = (res < 0).then(|| self.fd.refused(res, OpKind::Close));
         // These are the runtime's own answers, for an op the kernel did not begin.
-        if !matches!(-res, errno::ECANCELED | errno::ENOBUFS | errno::ENXIO) {
+        if !matches!(-res, errno::ECANCELED | errno::ENOBUFS | errno::ENXIO | errno::EXDEV) {
             // Whatever else close(2) answers, the number is free. Nobody shared it when the op was made, and nobody can
             // get it from the op.
             let forgotten = self.fd.forget_closed();
             debug_assert!(forgotten, "a descriptor that was closed is shared");
         }
-        if res < 0 { Err(IoError::from_result(res, OpKind::Close)) } else { Ok(()) }
+        refusal.map_or(Ok(()), Err)
     }
 }

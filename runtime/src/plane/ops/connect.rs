@@ -3,7 +3,7 @@
 //! The op holds a share of the descriptor, so a connect whose waiter has gone closes the socket with its last word,
 //! whichever word that is: nothing is left connected that nobody holds.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::operand::PeerAddress;
 use crate::plane::fd::Fd;
@@ -32,11 +32,15 @@ impl Connect {
 unsafe impl Op for Connect {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Connect { fd: self.fd.raw(), address: operand(&mut self.address) }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Connect)) } else { Ok(()) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Connect)) } else { Ok(()) }
     }
 }

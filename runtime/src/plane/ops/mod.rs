@@ -102,6 +102,11 @@ pub unsafe trait Op: Sized + 'static {
     /// What the op answers.
     type Output;
 
+    /// The descriptor it is on, which has to be one of the loop's own kernel.
+    fn fd(&self) -> Option<&Fd> {
+        None
+    }
+
     /// The words for the backend. Called once, at submission.
     fn lower(&mut self) -> RawOp;
 

@@ -3,7 +3,7 @@
 //! Readiness is a report and takes nothing from the descriptor, so a poll whose waiter has gone loses nothing: who
 //! asks next is told again.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::{RawOp, Readiness};
 use crate::plane::ops::{Kernel, Op};
@@ -26,11 +26,15 @@ impl Poll {
 unsafe impl Op for Poll {
     type Output = IoResult<Readiness>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Poll { fd: self.fd.raw(), wanted: self.wanted }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<Readiness> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Poll)) } else { Ok(Readiness::from_bits(res)) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Poll)) } else { Ok(Readiness::from_bits(res)) }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::task::Waker;
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::buf::{BufResult, IoBufMut};
 use crate::plane::fd::Fd;
 use crate::plane::op::{NO_OFFSET, RawOp, RawSlice};
@@ -72,6 +72,10 @@ impl<B: IoBufMut> Read<B> {
 unsafe impl<B: IoBufMut> Op for Read<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Read { fd: self.fd.raw(), buf: self.rest(), offset: self.offset }
     }
@@ -94,7 +98,7 @@ unsafe impl<B: IoBufMut> Op for Read<B> {
                 unsafe { buf.set_len(self.filled + count) };
                 (Ok(count), buf)
             }
-            Err(_) => (Err(IoError::from_result(res, OpKind::Read)), buf),
+            Err(_) => (Err(self.fd.refused(res, OpKind::Read)), buf),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::task::Waker;
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::buf::{BufResult, IoBufMut};
 use crate::plane::fd::{Fd, Leftover};
 use crate::plane::op::{RawOp, RawSlice};
@@ -29,6 +29,10 @@ impl<B: IoBufMut> Recv<B> {
 unsafe impl<B: IoBufMut> Op for Recv<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Recv { fd: self.fd.raw(), buf: target(&mut self.buf) }
     }
@@ -38,7 +42,7 @@ unsafe impl<B: IoBufMut> Op for Recv<B> {
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, B> {
-        finish_read(res, self.buf, OpKind::Recv)
+        finish_read(res, &self.fd, self.buf, OpKind::Recv)
     }
 
     fn abandoned(&mut self) {
@@ -76,14 +80,14 @@ pub(crate) unsafe fn before_read_into(fd: &Fd, slice: RawSlice, waker: &Waker) -
 }
 
 /// Turns a read's result into the answer, declaring the bytes it brought initialised.
-pub(crate) fn finish_read<B: IoBufMut>(res: i32, mut buf: B, kind: OpKind) -> BufResult<usize, B> {
+pub(crate) fn finish_read<B: IoBufMut>(res: i32, fd: &Fd, mut buf: B, kind: OpKind) -> BufResult<usize, B> {
     match usize::try_from(res) {
         Ok(count) => {
             // SAFETY: the kernel wrote `count` bytes from the buffer's first on, and never more than its capacity.
             unsafe { buf.set_len(count) };
             (Ok(count), buf)
         }
-        Err(_) => (Err(IoError::from_result(res, kind)), buf),
+        Err(_) => (Err(fd.refused(res, kind)), buf),
     }
 }
 

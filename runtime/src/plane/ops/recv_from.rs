@@ -6,7 +6,7 @@
 
 use std::task::Waker;
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::addr::SocketAddress;
 use crate::plane::backend::operand::Datagram;
 use crate::plane::buf::{BufResult, IoBufMut};
@@ -58,6 +58,10 @@ fn origin(datagram: &Datagram) -> (SocketAddress, bool) {
 unsafe impl<B: IoBufMut> Op for RecvFrom<B> {
     type Output = BufResult<Received, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         let mut datagram = Datagram::from_anyone(target(&mut self.buf));
         let raw = RawOp::RecvFrom { fd: self.fd.raw(), datagram: operand(&mut datagram) };
@@ -84,7 +88,7 @@ unsafe impl<B: IoBufMut> Op for RecvFrom<B> {
 
     fn finish(mut self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<Received, B> {
         let Ok(bytes) = usize::try_from(res) else {
-            return (Err(IoError::from_result(res, OpKind::RecvFrom)), self.buf);
+            return (Err(self.fd.refused(res, OpKind::RecvFrom)), self.buf);
         };
         // SAFETY: the kernel, or `before`, wrote this many bytes from the buffer's first on, within its capacity.
         unsafe { self.buf.set_len(bytes) };

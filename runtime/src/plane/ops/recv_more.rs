@@ -6,7 +6,7 @@
 
 use std::task::Waker;
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::buf::{BufResult, IoBufMut};
 use crate::plane::fd::Fd;
 use crate::plane::op::{RawOp, RawSlice};
@@ -54,6 +54,10 @@ impl<B: IoBufMut> RecvMore<B> {
 unsafe impl<B: IoBufMut> Op for RecvMore<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Recv { fd: self.fd.raw(), buf: self.rest() }
     }
@@ -76,7 +80,7 @@ unsafe impl<B: IoBufMut> Op for RecvMore<B> {
                 unsafe { buf.set_len(self.filled + count) };
                 (Ok(count), buf)
             }
-            Err(_) => (Err(IoError::from_result(res, OpKind::Recv)), buf),
+            Err(_) => (Err(self.fd.refused(res, OpKind::Recv)), buf),
         }
     }
 

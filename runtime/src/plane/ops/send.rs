@@ -1,6 +1,6 @@
 //! Send on a connected socket.
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::backend::Backend;
 use crate::plane::buf::{BufResult, IoBuf};
 use crate::plane::fd::Fd;
@@ -32,6 +32,10 @@ impl<B: IoBuf> Send<B> {
 unsafe impl<B: IoBuf> Op for Send<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Send { fd: self.fd.raw(), buf: source(&self.buf), all: self.all }
     }
@@ -47,7 +51,7 @@ unsafe impl<B: IoBuf> Op for Send<B> {
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, B> {
         match usize::try_from(res) {
             Ok(count) => (Ok(count), self.buf),
-            Err(_) => (Err(IoError::from_result(res, OpKind::Send)), self.buf),
+            Err(_) => (Err(self.fd.refused(res, OpKind::Send)), self.buf),
         }
     }
 }

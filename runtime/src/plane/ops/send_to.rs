@@ -39,12 +39,16 @@ impl<B: IoBuf> SendTo<B> {
 unsafe impl<B: IoBuf> Op for SendTo<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::SendTo { fd: self.fd.raw(), datagram: operand(&mut self.datagram) }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, B> {
-        let result: IoResult<usize> = usize::try_from(res).map_err(|_| IoError::from_result(res, OpKind::SendTo));
+        let result: IoResult<usize> = usize::try_from(res).map_err(|_| self.fd.refused(res, OpKind::SendTo));
         (result, self.buf)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The kernel decides at once; a shutdown whose waiter has gone has happened all the same.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::{Half, RawOp};
 use crate::plane::ops::{Kernel, Op};
@@ -25,11 +25,15 @@ impl Shutdown {
 unsafe impl Op for Shutdown {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Shutdown { fd: self.fd.raw(), half: self.half }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Shutdown)) } else { Ok(()) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Shutdown)) } else { Ok(()) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::backend::operand::{FileStat, Path};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
@@ -37,6 +37,13 @@ impl Stat {
 unsafe impl Op for Stat {
     type Output = IoResult<FileStat>;
 
+    fn fd(&self) -> Option<&Fd> {
+        match &self.of {
+            Of::Descriptor(fd) => Some(fd),
+            Of::Path(..) => None,
+        }
+    }
+
     fn lower(&mut self) -> RawOp {
         let into: NonNull<FileStat> = operand(&mut self.into);
         match &mut self.of {
@@ -48,7 +55,7 @@ unsafe impl Op for Stat {
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<FileStat> {
         match self.of {
             _ if res >= 0 => Ok(*self.into),
-            Of::Descriptor(_) => Err(IoError::from_result(res, OpKind::Stat)),
+            Of::Descriptor(fd) => Err(fd.refused(res, OpKind::Stat)),
             Of::Path(path, _) => Err(refused(res, OpKind::Stat, &path)),
         }
     }

@@ -3,7 +3,7 @@
 //! A sync whose waiter has gone runs to its end all the same. Its error is then heard by nobody, here or ever: the
 //! system reports each failure once.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
@@ -31,11 +31,15 @@ impl Sync {
 unsafe impl Op for Sync {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Sync { fd: self.fd.raw(), data_only: self.data_only }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Sync)) } else { Ok(()) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Sync)) } else { Ok(()) }
     }
 }

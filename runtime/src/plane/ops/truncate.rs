@@ -1,6 +1,6 @@
 //! Set a file's length. One whose waiter has gone may still be set.
 
-use crate::error::{IoError, IoResult, OpKind};
+use crate::error::{IoResult, OpKind};
 use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Kernel, Op};
@@ -23,11 +23,15 @@ impl Truncate {
 unsafe impl Op for Truncate {
     type Output = IoResult<()>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         RawOp::Truncate { fd: self.fd.raw(), len: self.len }
     }
 
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
-        if res < 0 { Err(IoError::from_result(res, OpKind::Truncate)) } else { Ok(()) }
+        if res < 0 { Err(self.fd.refused(res, OpKind::Truncate)) } else { Ok(()) }
     }
 }

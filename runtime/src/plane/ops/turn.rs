@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use crate::plane::backend::Backend;
 use crate::plane::cursor::Turn;
+use crate::plane::fd::Fd;
 use crate::plane::op::RawOp;
 use crate::plane::ops::{Before, Kernel, Op};
 
@@ -33,6 +34,10 @@ impl<O: Op> InTurn<O> {
 // SAFETY: the op's own promise, kept by passing everything on; the turn is pointed at by nobody.
 unsafe impl<O: Op> Op for InTurn<O> {
     type Output = (O::Output, Turn);
+
+    fn fd(&self) -> Option<&Fd> {
+        self.op.fd()
+    }
 
     fn lower(&mut self) -> RawOp {
         self.op.lower()

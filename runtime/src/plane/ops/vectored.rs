@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::task::Waker;
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::backend::operand::IoVecs;
 use crate::plane::buf::{BufResult, IoBuf, IoBufMut};
 use crate::plane::fd::Fd;
@@ -60,6 +60,10 @@ impl<B: IoBufMut> ReadVectored<B> {
 unsafe impl<B: IoBufMut> Op for ReadVectored<B> {
     type Output = BufResult<usize, Vec<B>>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         let vecs = self.vecs.insert(list(self.bufs.iter_mut().map(target)));
         RawOp::ReadVectored { fd: self.fd.raw(), bufs: operand(vecs), offset: self.offset }
@@ -82,7 +86,7 @@ unsafe impl<B: IoBufMut> Op for ReadVectored<B> {
                 self.declare(count);
                 (Ok(count), self.bufs)
             }
-            Err(_) => (Err(IoError::from_result(res, OpKind::ReadVectored)), self.bufs),
+            Err(_) => (Err(self.fd.refused(res, OpKind::ReadVectored)), self.bufs),
         }
     }
 
@@ -132,6 +136,10 @@ impl<B: IoBuf> WriteVectored<B> {
 unsafe impl<B: IoBuf> Op for WriteVectored<B> {
     type Output = BufResult<usize, Vec<B>>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         let vecs = self.vecs.insert(list(self.bufs.iter().map(source)));
         RawOp::WriteVectored { fd: self.fd.raw(), bufs: operand(vecs), offset: self.offset }
@@ -140,7 +148,7 @@ unsafe impl<B: IoBuf> Op for WriteVectored<B> {
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, Vec<B>> {
         match usize::try_from(res) {
             Ok(count) => (Ok(count), self.bufs),
-            Err(_) => (Err(IoError::from_result(res, OpKind::WriteVectored)), self.bufs),
+            Err(_) => (Err(self.fd.refused(res, OpKind::WriteVectored)), self.bufs),
         }
     }
 }

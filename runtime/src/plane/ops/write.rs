@@ -3,7 +3,7 @@
 //! A write whose waiter has gone may still land, whole or in part; nobody is told how much. Whoever must know where
 //! such a write ended gives it a turn of a cursor.
 
-use crate::error::{IoError, OpKind};
+use crate::error::OpKind;
 use crate::plane::buf::{BufResult, IoBuf};
 use crate::plane::fd::Fd;
 use crate::plane::op::{NO_OFFSET, RawOp};
@@ -41,6 +41,10 @@ impl<B: IoBuf> Write<B> {
 unsafe impl<B: IoBuf> Op for Write<B> {
     type Output = BufResult<usize, B>;
 
+    fn fd(&self) -> Option<&Fd> {
+        Some(&self.fd)
+    }
+
     fn lower(&mut self) -> RawOp {
         let (fd, buf, offset) = (self.fd.raw(), source(&self.buf), self.offset);
         if self.durable { RawOp::WriteDurable { fd, buf, offset } } else { RawOp::Write { fd, buf, offset } }
@@ -49,7 +53,7 @@ unsafe impl<B: IoBuf> Op for Write<B> {
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> BufResult<usize, B> {
         match usize::try_from(res) {
             Ok(count) => (Ok(count), self.buf),
-            Err(_) => (Err(IoError::from_result(res, OpKind::Write)), self.buf),
+            Err(_) => (Err(self.fd.refused(res, OpKind::Write)), self.buf),
         }
     }
 }

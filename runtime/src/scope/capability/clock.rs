@@ -1,7 +1,7 @@
 //! Telling the time, and letting it pass.
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::IoResult;
 use crate::scope::call::Call;
@@ -37,6 +37,13 @@ pub trait Clock {
     /// The time since this clock's beginning.
     fn now(&self) -> Duration;
 
+    /// What day it is. A clock that has no calendar of its own counts from the beginning of 1970.
+    ///
+    /// It may be set back or ahead while [`now`](Clock::now) only goes forward.
+    fn wall(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + self.now()
+    }
+
     /// Parks for `span`; `Duration::MAX` is for ever.
     ///
     /// # Errors
@@ -48,6 +55,10 @@ pub trait Clock {
 impl<C: Clock> Clock for &C {
     fn now(&self) -> Duration {
         C::now(self)
+    }
+
+    fn wall(&self) -> SystemTime {
+        C::wall(self)
     }
 
     fn sleep(&self, span: Duration) -> Call<impl Future<Output = IoResult<()>>> {

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::scope::call::Call;
@@ -24,6 +24,8 @@ pub struct TestClock(Rc<State>);
 #[derive(Default)]
 struct State {
     now: Cell<Duration>,
+    /// What day it was when it said zero; none for the beginning of 1970.
+    calendar: Cell<Option<SystemTime>>,
     made: Cell<u64>,
     /// By deadline, then by age.
     sleepers: RefCell<BTreeMap<(Duration, u64), Waker>>,
@@ -64,6 +66,29 @@ impl TestClock {
         true
     }
 
+    /// Sets its wall clock, ahead or back, without any time passing: who sleeps sleeps on.
+    ///
+    /// # Panics
+    ///
+    /// When the system has no name for the day that it would have been at zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wo_runtime::scope::capability::{Clock, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// clock.advance(Duration::from_secs(5));
+    /// clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.wall(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_001));
+    /// assert_eq!(clock.now(), Duration::from_secs(6));
+    /// ```
+    pub fn set_wall(&self, time: SystemTime) {
+        self.0.calendar.set(Some(time - self.0.now.get()));
+    }
+
     /// When the next sleeper's time comes; none when nobody sleeps.
     pub fn next_due(&self) -> Option<Duration> {
         self.0.sleepers.borrow().first_key_value().map(|((due, _), _)| *due)
@@ -78,6 +103,10 @@ impl TestClock {
 impl Clock for TestClock {
     fn now(&self) -> Duration {
         self.0.now.get()
+    }
+
+    fn wall(&self) -> SystemTime {
+        self.0.calendar.get().unwrap_or(SystemTime::UNIX_EPOCH) + self.0.now.get()
     }
 
     fn sleep(&self, span: Duration) -> Call<impl Future<Output = IoResult<()>>> {

@@ -72,6 +72,8 @@ pub(super) enum Event {
     Redial(ObjectId),
     /// What one end of a connection has sent and was lost is sent again.
     Resend(ObjectId),
+    /// A process has slept long enough.
+    Process { pid: u32, sleep: u64 },
     /// A sync reaches the disk; its completion comes right after.
     Synced(Syncing, SyncFate),
 }

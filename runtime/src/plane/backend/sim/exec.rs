@@ -83,6 +83,7 @@ impl State {
             Body::File(_) => self.read_file(object, op, offset),
             _ if offset != NO_OFFSET => Err(libc::ESPIPE),
             Body::PipeReader(_) | Body::PipeWriter(_) => self.read_pipe(object, op),
+            Body::Process(_) => Err(libc::EINVAL),
             Body::Socket(_) if op.want() == 0 => Ok(Some(0)),
             Body::Socket(_) => self.recv(object, op),
         }
@@ -93,6 +94,7 @@ impl State {
             Body::File(_) => self.write_file(object, op, offset),
             _ if offset != NO_OFFSET => Err(libc::ESPIPE),
             Body::PipeReader(_) | Body::PipeWriter(_) => self.write_pipe(object, op),
+            Body::Process(_) => Err(libc::EINVAL),
             Body::Socket(_) => self.send(object, op, false),
         }
     }
@@ -149,6 +151,7 @@ impl State {
             Body::File(file) => self.here.fs.stat(file.inode),
             Body::PipeReader(_) | Body::PipeWriter(_) => Ok(blank_stat(libc::S_IFIFO | 0o600)),
             Body::Socket(_) => Ok(blank_stat(libc::S_IFSOCK | 0o777)),
+            Body::Process(_) => Ok(blank_stat(0o600)),
         }
     }
 }

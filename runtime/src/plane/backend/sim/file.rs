@@ -45,7 +45,7 @@ impl State {
     fn file_mut(&mut self, object: ObjectId) -> Result<&mut OpenFile, Errno> {
         match self.body_mut(object)? {
             Body::File(file) => Ok(file),
-            Body::Socket(_) | Body::PipeReader(_) | Body::PipeWriter(_) => Err(libc::EINVAL),
+            Body::Socket(_) | Body::PipeReader(_) | Body::PipeWriter(_) | Body::Process(_) => Err(libc::EINVAL),
         }
     }
 
@@ -93,6 +93,32 @@ impl State {
         Ok(Some(count))
     }
 
+    /// Reads up to `want` bytes at the position, for a process that shares the opening.
+    pub(super) fn read_on(&mut self, object: ObjectId, want: usize) -> Result<Vec<u8>, Errno> {
+        let now = self.time.now();
+        let file = self.file_mut(object)?;
+        let (inode, at, readable) = (file.inode, file.position, file.readable);
+        if !readable {
+            return Err(libc::EBADF);
+        }
+        let bytes = self.here.fs.read(inode, at, want, now)?;
+        self.file_mut(object)?.position = at + bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// Writes at the position, or at the end, for a process that shares the opening.
+    pub(super) fn write_on(&mut self, object: ObjectId, bytes: &[u8]) -> Result<usize, Errno> {
+        let now = self.time.now();
+        let file = self.file_mut(object)?;
+        let (inode, at, append, writable) = (file.inode, file.position, file.append, file.writable);
+        if !writable {
+            return Err(libc::EBADF);
+        }
+        let (count, end) = self.here.fs.write(inode, (!append).then_some(at), bytes, now)?;
+        self.file_mut(object)?.position = end;
+        Ok(count)
+    }
+
     pub(super) fn truncate(&mut self, object: ObjectId, len: u64) -> Result<(), Errno> {
         let now = self.time.now();
         let file = self.file_mut(object)?;
@@ -112,7 +138,7 @@ impl State {
             Body::File(file) if file.writable => file,
             Body::File(_) | Body::PipeReader(_) => return Err(libc::EBADF),
             Body::PipeWriter(_) => return Err(libc::ESPIPE),
-            Body::Socket(_) => return Err(libc::ENODEV),
+            Body::Socket(_) | Body::Process(_) => return Err(libc::ENODEV),
         };
         let inode = file.inode;
         self.here.fs.allocate(inode, offset, len, keep_size, now)

@@ -2,7 +2,7 @@
 //!
 //! It starts with `/tmp` and `/dev` (`null` and `zero`). Relative paths begin at the root. The simulated process may
 //! do everything, as root may; its umask is 022. There are no links, hard or symbolic. A file without a name lives
-//! until its last descriptor is closed. Times are the virtual clock's, counted from a fixed day.
+//! until its last descriptor is closed. Times are the host's wall clock's.
 //!
 //! Beside what programs see, every file and directory keeps what the disk holds of it; see [`Disk`].
 //!
@@ -16,16 +16,15 @@ use crate::plane::backend::operand::{FileKind, Listing};
 use crate::plane::backend::sim::journal::{Entry, Journal};
 use crate::plane::backend::sim::pages::{Pages, Space};
 use crate::plane::backend::sim::sparse::PAGE_BYTES;
+use crate::plane::backend::sim::wall::{WallClock, WallTime};
 use crate::plane::backend::sim::world::Errno;
 use crate::plane::time::Instant;
 
-/// The simulated world's beginning: 2024-01-01 00:00:00 UTC.
-const EPOCH_SECONDS: i64 = 1_704_067_200;
 const UMASK: u32 = 0o022;
 const NAME_BYTES_MAX: usize = 255;
 const PATH_BYTES_MAX: usize = 4095;
 /// How old an access time may grow before a read renews it anyway: a day, as Linux's `relatime` has it.
-const ACCESS_NANOS_MAX: u64 = 86_400_000_000_000;
+const ACCESS_NANOS_MAX: i128 = 86_400_000_000_000;
 const DISK_BYTES: u64 = 4 << 30;
 
 /// A file's number; never used twice.
@@ -61,10 +60,10 @@ pub(super) struct Node {
     pub(super) links: u32,
     /// Open descriptors.
     pub(super) opens: u32,
-    accessed: Instant,
-    modified: Instant,
-    changed: Instant,
-    born: Instant,
+    accessed: WallTime,
+    modified: WallTime,
+    changed: WallTime,
+    born: WallTime,
 }
 
 /// The tree and its disk.
@@ -78,6 +77,8 @@ pub(super) struct FileSystem {
     pub(super) ghosts: BTreeSet<Inode>,
     /// The file changed last, until it is known when that completes.
     pub(super) fresh: Option<Inode>,
+    /// The host's, by which files are stamped.
+    pub(super) wall: WallClock,
 }
 
 /// How a path ends.
@@ -108,6 +109,7 @@ impl FileSystem {
             journal: Journal::default(),
             ghosts: BTreeSet::new(),
             fresh: None,
+            wall: WallClock::default(),
         };
         fs.add(Content::Directory(Directory::new(ROOT)), 0o755, Instant::ORIGIN);
         let entries = [("tmp", 0o1777), ("dev", 0o755)];
@@ -133,6 +135,7 @@ impl FileSystem {
             journal: Journal::default(),
             ghosts: BTreeSet::new(),
             fresh: None,
+            wall: self.wall,
         }
     }
 
@@ -140,6 +143,7 @@ impl FileSystem {
         let inode = Inode(self.next);
         self.next += 1;
         let links = if matches!(content, Content::Directory(_)) { 2 } else { 1 };
+        let now = self.wall.at(now);
         let node = Node { content, mode, links, opens: 0, accessed: now, modified: now, changed: now, born: now };
         self.nodes.insert(inode, node);
         inode
@@ -233,6 +237,7 @@ impl FileSystem {
     }
 
     fn enter(&mut self, directory: Inode, name: &[u8], inode: Inode, now: Instant) {
+        let now = self.wall.at(now);
         if let Some(Node { content: Content::Directory(entries), modified, changed, .. }) =
             self.nodes.get_mut(&directory)
         {
@@ -243,6 +248,7 @@ impl FileSystem {
 
     /// Takes a name away; the file it named goes when nothing holds it any more.
     fn leave(&mut self, directory: Inode, name: &[u8], now: Instant) -> Option<Inode> {
+        let now = self.wall.at(now);
         let node = self.nodes.get_mut(&directory)?;
         let Content::Directory(entries) = &mut node.content else { return None };
         let inode = entries.entries.remove(name)?;
@@ -260,7 +266,7 @@ impl FileSystem {
             }
         } else if let Some(node) = self.nodes.get_mut(&inode) {
             node.links -= 1;
-            node.changed = now;
+            node.changed = self.wall.at(now);
         }
         self.collect(inode);
     }
@@ -345,6 +351,7 @@ impl FileSystem {
     }
 
     pub(super) fn read(&mut self, inode: Inode, offset: u64, count: usize, now: Instant) -> Result<Vec<u8>, Errno> {
+        let now = self.wall.at(now);
         let node = self.node_mut(inode)?;
         let bytes = match &node.content {
             Content::File(pages) => pages.read(offset, count)?,
@@ -353,8 +360,8 @@ impl FileSystem {
             Content::Directory(_) => return Err(libc::EISDIR),
             Content::Socket => return Err(libc::ENXIO),
         };
-        let stale = node.accessed <= node.modified.max(node.changed)
-            || now.as_nanos().saturating_sub(node.accessed.as_nanos()) >= ACCESS_NANOS_MAX;
+        let stale =
+            node.accessed <= node.modified.max(node.changed) || now.nanos_since(node.accessed) >= ACCESS_NANOS_MAX;
         if stale {
             node.accessed = now;
         }
@@ -403,6 +410,7 @@ impl FileSystem {
 
     /// A file's contents or length changed, by the op that is being performed.
     fn touch(&mut self, inode: Inode, now: Instant) {
+        let now = self.wall.at(now);
         self.fresh = Some(inode);
         if let Some(node) = self.nodes.get_mut(&inode) {
             (node.modified, node.changed) = (now, now);
@@ -508,7 +516,7 @@ impl FileSystem {
         self.enter(target.directory, new, moved, now);
         self.note([(source.directory, old, None), (target.directory, new, Some(moved))]);
         if let Some(node) = self.nodes.get_mut(&moved) {
-            node.changed = now;
+            node.changed = self.wall.at(now);
             if let Content::Directory(directory) = &mut node.content {
                 directory.parent = target.directory;
             }
@@ -529,6 +537,7 @@ impl FileSystem {
             .iter()
             .filter_map(|(name, inode)| Some((OsString::from_vec(name.clone()), self.nodes.get(inode)?.kind())))
             .collect();
+        let now = self.wall.at(now);
         self.node_mut(inode)?.accessed = now;
         Ok(Listing { entries })
     }
@@ -601,10 +610,9 @@ pub(super) fn blank_stat(mode: u32) -> libc::statx {
     stat
 }
 
-fn stamp(at: Instant) -> libc::statx_timestamp {
+fn stamp(at: WallTime) -> libc::statx_timestamp {
     // SAFETY: a timestamp is plain words, all valid when zero.
     let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
-    stamp.tv_sec = EPOCH_SECONDS + (at.as_nanos() / 1_000_000_000) as i64;
-    stamp.tv_nsec = (at.as_nanos() % 1_000_000_000) as u32;
+    (stamp.tv_sec, stamp.tv_nsec) = at.parts();
     stamp
 }

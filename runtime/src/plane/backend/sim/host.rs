@@ -1,14 +1,18 @@
 //! A simulated host that outlives the programs that run on it.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, MutexGuard};
+use std::time::SystemTime;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::backend::sim::control::SimControl;
 use crate::plane::backend::sim::disk::Disk;
 use crate::plane::backend::sim::network::{Link, NetworkCounters};
+use crate::plane::backend::sim::script::{Invocation, Script};
 use crate::plane::backend::sim::site::{HOSTS_MAX, HostId};
+use crate::plane::backend::sim::wall::WallTime;
 use crate::plane::backend::sim::world::{LoopId, State, World};
 use crate::plane::time::Instant;
 
@@ -62,6 +66,11 @@ impl SimWorld {
         self.world.lock().trace.lines.clone().unwrap_or_default()
     }
 
+    /// The circles of actors of which one was told.
+    pub(crate) fn deadlocks(&self) -> Vec<String> {
+        self.world.lock().deadlocks.clone()
+    }
+
     /// How every wire behaves that was not told otherwise.
     pub fn set_links(&self, link: Link) {
         self.world.lock().network.common = link;
@@ -85,6 +94,13 @@ impl SimWorld {
     /// What the network did so far.
     pub fn counters(&self) -> NetworkCounters {
         self.world.lock().network.counters
+    }
+
+    /// A shard of a program on this host has its turn.
+    pub(crate) fn note_turn(&self, host: &SimHost, shard: usize) {
+        let mut state = self.world.lock();
+        let now = state.time.now();
+        state.trace.note_turn(now, host.host, shard);
     }
 
     /// Draws a number below `bound` from the world's chance; 0 when `bound` is 0.
@@ -183,9 +199,62 @@ impl SimHost {
         self.at_home().reset_connections()
     }
 
-    /// What the ops of its programs wait for, in words.
-    pub(crate) fn describe_waiting(&self) -> String {
+    /// Has its programs find a program of this name, instead of what they found before: what `script` says it does each
+    /// time it is started. An unknown one is not found: ENOENT.
+    ///
+    /// It is asked while the world stands still, and must not use the host.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::os::process::Command;
+    /// use wo_runtime::sim::{Script, World};
+    ///
+    /// let mut world = World::new(1);
+    /// let host = world.host("small");
+    /// host.program("cat", |_| Script::new().copy());
+    /// let program = world.start(&host, || async {
+    ///     let copied = Command::new("cat").capture("there and back").await?;
+    ///     assert_eq!(copied.stdout, b"there and back");
+    ///     Ok::<_, IoError>(Command::new("dog").status().await.unwrap_err())
+    /// });
+    /// assert!(world.finish(program)??.to_string().contains("which has cat"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn program(&self, name: impl Into<OsString>, script: impl FnMut(&Invocation) -> Script + Send + 'static) {
+        self.at_home().here.processes.install(name.into(), Box::new(script));
+    }
+
+    /// What its processes wrote to the standard streams that they share with the program that started them; the first
+    /// mebibyte of it, and no more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::os::process::Command;
+    /// use wo_runtime::sim::{Script, World};
+    ///
+    /// let mut world = World::new(1);
+    /// let host = world.host("small");
+    /// host.program("greet", |greeted| Script::new().stdout(greeted.args[0].as_encoded_bytes()));
+    /// let program = world.start(&host, || async { Command::new("greet").arg("hello").status().await });
+    /// assert!(world.finish(program)??.success());
+    /// assert_eq!(host.console(), b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn console(&self) -> Vec<u8> {
+        self.at_home().here.processes.console().to_vec()
+    }
+
+    /// What the ops of its programs and its processes wait for, in words.
+    pub(crate) fn describe_waiting(&self) -> Vec<String> {
         self.at_home().describe_waiting_here()
+    }
+
+    /// Whether both are the same host.
+    pub(crate) fn is(&self, other: &SimHost) -> bool {
+        Arc::ptr_eq(&self.world, &other.world) && self.host == other.host
     }
 
     /// Which of its world's hosts it is.
@@ -205,6 +274,43 @@ impl SimHost {
     /// A copy of the disk, and of what the page cache holds, as they are now; after a power cut, as they were then.
     pub fn disk(&self) -> Disk {
         Disk(self.at_home().here.fs.clone())
+    }
+
+    /// What its wall clock says; see [`wo::wall_clock`](crate::fiber::wall_clock) for its programs' side.
+    pub fn wall_clock(&self) -> SystemTime {
+        let state = self.at_home();
+        state.here.fs.wall.at(state.time.now()).to_system()
+    }
+
+    /// Sets its wall clock, ahead or back: a jump. It goes on from there; its programs' timers, deadlines and
+    /// [`now`](crate::fiber::now) know nothing of it, and a restart leaves it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::error::IoError;
+    /// use wo_runtime::fiber;
+    /// use wo_runtime::sim::World;
+    ///
+    /// let mut world = World::new(1);
+    /// let host = world.host("clock");
+    /// let (jumping, hour) = (host.clone(), Duration::from_secs(3600));
+    /// world.at(Duration::from_secs(1), move |_| jumping.set_wall_clock(jumping.wall_clock() - hour));
+    /// let program = world.start(&host, || async {
+    ///     let (before, begun) = (fiber::wall_clock(), fiber::now());
+    ///     fiber::sleep(Duration::from_secs(2)).await?;
+    ///     assert_eq!(before.duration_since(fiber::wall_clock()).unwrap(), Duration::from_secs(3598));
+    ///     Ok::<_, IoError>(fiber::now() - begun)
+    /// });
+    /// assert_eq!(world.finish(program)??, Duration::from_secs(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_wall_clock(&self, time: SystemTime) {
+        let mut state = self.at_home();
+        let (now, time) = (state.time.now(), WallTime::from_system(time));
+        state.here.fs.wall.set(now, time);
+        state.trace.note_wall(now, self.host, time);
     }
 
     /// The number of steps so far, of all programs that ran here: ops issued, and events that happened.

@@ -7,7 +7,8 @@
 //! another seed puts independent completions in another order.
 //!
 //! Computing takes no virtual time either, with one exception: a loop that looks at the kernel again and again without
-//! waiting would stop the clock for everyone else, so after a hundred such looks each further one takes a microsecond.
+//! waiting would stop the clock for everyone else, so after a hundred such looks each further one takes a microsecond,
+//! and another for every hundred before it.
 //!
 //! Files are cached: what was not synced may be lost when the host's power is cut; see [`Disk`] and [`SimHost`].
 //!
@@ -18,8 +19,9 @@
 //! for ever, and what it asks of the real system is real.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::plane::addr::SocketAddress;
@@ -29,8 +31,10 @@ use crate::plane::backend::sim::control::Rule;
 use crate::plane::backend::sim::memory::Operand;
 use crate::plane::backend::sim::net::address::Family;
 use crate::plane::backend::sim::ops::InFlight;
+use crate::plane::backend::sim::process::Refusal;
 use crate::plane::backend::sim::site::{HostId, Table};
 use crate::plane::backend::sim::world::{Errno, LoopId, ObjectId, State, World};
+use crate::plane::backend::thread;
 use crate::plane::backend::{
     Backend, BackendConfig, BackendKind, Caps, Feature, Full, OpSet, RawCompletion, SocketKind, SocketOption,
     SocketOptionName, Waker,
@@ -45,6 +49,8 @@ pub use disk::{Disk, Survival};
 pub use faults::DiskFaults;
 pub use host::{SimHost, SimWorld};
 pub use network::{Link, NetworkCounters};
+pub(crate) use process::{Lead, ProcessHandle, Status};
+pub use script::{Invocation, Script};
 
 mod control;
 mod disk;
@@ -63,15 +69,20 @@ mod ops;
 mod pages;
 mod pipe;
 mod power;
+mod process;
+mod script;
 mod site;
 mod sparse;
 mod trace;
 mod unsynced;
+mod wall;
 mod world;
 
-/// Looks at the kernel without waiting that take no time, and what each further one takes.
+/// Looks at the kernel without waiting that take no time, what each further one takes, and after how many it takes as
+/// much again.
 const FREE_LOOKS: u32 = 100;
 const LOOK: Duration = Duration::from_micros(1);
+const LONGER_EACH: u32 = 100;
 
 /// Buffers that can be registered at most.
 const REGISTERED_MAX: u16 = 16_384;
@@ -100,8 +111,9 @@ pub struct SimBackend {
     world: Arc<World>,
     host: HostId,
     home: LoopId,
-    /// What closes this host's descriptors.
+    /// What closes this host's descriptors, and what tells them from others.
     table: Arc<dyn DescriptorTable>,
+    identity: u64,
     caps: Caps,
     waker: Waker,
     queue: Vec<Entry>,
@@ -137,6 +149,15 @@ impl SimBackend {
         self.looks = 0;
     }
 
+    /// The addresses of the hosts of this name.
+    pub(crate) fn addresses_of(&self, name: &str) -> Vec<Ipv4Addr> {
+        if name == "localhost" { vec![Ipv4Addr::LOCALHOST] } else { self.world.lock().addresses_of(name) }
+    }
+
+    pub(crate) fn note_deadlock(&mut self, circle: String) {
+        self.world.lock().note_deadlock(self.host, circle);
+    }
+
     fn at_home(&self) -> MutexGuard<'_, State> {
         self.world.at(self.host)
     }
@@ -170,7 +191,9 @@ impl SimBackend {
         self.looks = self.looks.saturating_add(1);
         let mut state = self.at_home();
         let now = state.time.now();
-        state.run_until(if self.looks > FREE_LOOKS { now + LOOK } else { now });
+        let taken =
+            self.looks.checked_sub(FREE_LOOKS + 1).map_or(Duration::ZERO, |more| LOOK * (1 + more / LONGER_EACH));
+        state.run_until(now + taken);
     }
 
     /// Lets things happen until something is ready for this loop.
@@ -226,6 +249,38 @@ impl SimBackend {
         ))
     }
 
+    /// Starts a program that the host knows: a handle of the process, a descriptor of it that is readable at its end,
+    /// and this side's ends of its pipes.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT when the host knows no such program, which names those it knows; EMFILE.
+    pub(crate) fn start_process(
+        &mut self,
+        invocation: &Invocation,
+        leads: [Lead; 3],
+    ) -> IoResult<(ProcessHandle, Fd, [Option<Fd>; 3])> {
+        let mut state = self.at_home();
+        let started = state.start_process(invocation, leads).map_err(|refusal| {
+            let program = &invocation.program;
+            let (errno, why) = match refusal {
+                Refusal::Unknown(known) => {
+                    let host = state.name_of(self.host);
+                    let remedy = "give it one with sim::Host::program, or run with WO_IO=auto";
+                    (
+                        errno::ENOENT,
+                        format!("no such program on the simulated host {host:?}, which has {known}; {remedy}"),
+                    )
+                }
+                Refusal::Errno(errno) => (errno, "its pipes on the simulated host".to_owned()),
+            };
+            IoError::new(errno, OpKind::Spawn, Stage::Completion).with_context(format!("{program:?}: {why}"))
+        })?;
+        drop(state);
+        let handle = ProcessHandle { world: Arc::clone(&self.world), host: self.host, pid: started.pid };
+        Ok((handle, self.own(started.handle), started.pipes.map(|raw| raw.map(|raw| self.own(raw)))))
+    }
+
     fn adopt_object(&self, state: &mut State, object: ObjectId) -> Result<Fd, Errno> {
         state.install(object).map(|raw| self.own(raw))
     }
@@ -242,6 +297,9 @@ impl SimBackend {
         context: impl FnOnce() -> String,
         call: impl FnOnce(&mut State, ObjectId) -> Result<T, Errno>,
     ) -> IoResult<T> {
+        if !self.owns(fd) {
+            return Err(fd.strayed(op));
+        }
         let mut state = self.at_home();
         let answer = state.lookup(fd.raw()).and_then(|object| call(&mut state, object));
         state.settle();
@@ -284,7 +342,12 @@ fn asks_hidden(caps: &Caps, op: &RawOp) -> bool {
 ///
 /// It has a thread of its own, so that it finds no loop there, as on a worker of a real kernel.
 fn run(call: Box<dyn FnOnce() -> i32 + Send>) -> i32 {
-    match std::thread::Builder::new().name("wo-job".into()).spawn(call) {
+    let mark = thread::mark();
+    let work = move || {
+        thread::serve(mark);
+        call()
+    };
+    match std::thread::Builder::new().name("wo-job".into()).spawn(work) {
         Ok(job) => job.join().unwrap_or_else(|panic| {
             discard(panic);
             -errno::EIO
@@ -317,11 +380,13 @@ impl Backend for SimBackend {
             state.enter()
         };
         let table = Arc::new(Table { world: Arc::clone(&world), host });
+        let identity = table.identity();
         Ok(SimBackend {
             world,
             host,
             home,
             table,
+            identity,
             caps,
             waker: Waker::flag(),
             queue: Vec::new(),
@@ -408,6 +473,11 @@ impl Backend for SimBackend {
         self.at_home().time.now()
     }
 
+    fn wall_clock(&self) -> SystemTime {
+        let state = self.at_home();
+        state.here.fs.wall.at(state.time.now()).to_system()
+    }
+
     unsafe fn register_buffer(&mut self, _memory: RawSlice) -> Option<u16> {
         let room = self.registered < REGISTERED_MAX;
         if self.registration_refused || !self.caps.has(Feature::RegisteredBuffers) || !room {
@@ -481,6 +551,10 @@ impl Backend for SimBackend {
 
     fn adopt(&mut self, raw: RawDescriptor) -> Fd {
         self.own(raw)
+    }
+
+    fn owns(&self, fd: &Fd) -> bool {
+        fd.is_of(self.identity)
     }
 
     fn foreign(&mut self, raw: RawDescriptor) -> IoResult<Fd> {

@@ -260,6 +260,7 @@ impl State {
                 self.stir(object, side);
             }
             self.stir_polls(object);
+            self.stir_processes(object);
         }
     }
 
@@ -381,16 +382,23 @@ impl State {
         if words.is_empty() { "no op is in flight".to_owned() } else { format!("in flight: {}", words.join(", ")) }
     }
 
-    /// What the ops of this host wait for.
-    pub(super) fn describe_waiting_here(&self) -> String {
+    /// What the ops and the processes of this host wait for.
+    pub(super) fn describe_waiting_here(&self) -> Vec<String> {
         let here = |op: &InFlight| op.object.is_some_and(|object| object.host() == self.current);
         let words: Vec<String> = self
             .ops
             .values()
             .filter(|op| here(op))
-            .filter_map(|op| side_of(op.operand.op()).map(|(raw, _)| format!("{} on descriptor {raw}", op.kind())))
+            .filter_map(|op| {
+                let (raw, _) = side_of(op.operand.op())?;
+                Some(match op.object.map(|object| self.body(object)) {
+                    Some(Ok(Body::Process(pid))) => format!("wait for {}", self.name_of_process(*pid)),
+                    _ => format!("{} on descriptor {raw}", op.kind()),
+                })
+            })
             .collect();
-        words.join(", ")
+        let ops = if words.is_empty() { None } else { Some(format!("in flight: {}", words.join(", "))) };
+        ops.into_iter().chain(self.describe_processes()).collect()
     }
 
     /// What an object is ready for, of what is wanted; trouble counts always.
@@ -400,6 +408,7 @@ impl State {
             Body::PipeReader(end) => State::pipe_reader_readiness(end),
             Body::PipeWriter(end) => self.pipe_writer_readiness(end),
             Body::Socket(_) => self.socket_readiness(object),
+            Body::Process(pid) => Readiness { readable: self.has_ended(*pid), ..Readiness::default() },
         };
         let ready = Readiness {
             readable: ready.readable && wanted.readable,

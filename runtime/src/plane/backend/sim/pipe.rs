@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::plane::backend::sim::exec::Answer;
 use crate::plane::backend::sim::ops::InFlight;
-use crate::plane::backend::sim::world::{Body, ObjectId, State};
+use crate::plane::backend::sim::world::{Body, Errno, ObjectId, State};
 use crate::plane::op::Readiness;
 
 const PIPE_BYTES: usize = 65_536;
@@ -57,42 +57,51 @@ impl State {
     }
 
     pub(super) fn read_pipe(&mut self, object: ObjectId, op: &mut InFlight) -> Answer {
-        let want = op.want();
-        let Some(end) = self.pipe_reader(object) else { return Err(libc::EBADF) };
-        if want == 0 {
-            return Ok(Some(0));
-        }
-        if end.bytes.is_empty() {
-            return Ok(end.writer.is_none().then_some(0));
-        }
-        let bytes: Vec<u8> = end.bytes.drain(..want.min(end.bytes.len())).collect();
-        let writer = end.writer;
+        let Some(bytes) = self.take_from_pipe(object, op.want())? else { return Ok(None) };
         op.operand.scatter(0, &bytes);
-        if let Some(writer) = writer {
-            self.touch(writer);
-        }
         Ok(Some(bytes.len()))
     }
 
     pub(super) fn write_pipe(&mut self, object: ObjectId, op: &mut InFlight) -> Answer {
-        let want = op.want();
+        let bytes = op.operand.gather(0, op.want());
+        self.put_into_pipe(object, &bytes)
+    }
+
+    /// Takes up to `want` bytes; none of them is the end, no answer means to wait.
+    pub(super) fn take_from_pipe(&mut self, object: ObjectId, want: usize) -> Result<Option<Vec<u8>>, Errno> {
+        let Some(end) = self.pipe_reader(object) else { return Err(libc::EBADF) };
+        if want == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        if end.bytes.is_empty() {
+            return Ok(end.writer.is_none().then(Vec::new));
+        }
+        let bytes: Vec<u8> = end.bytes.drain(..want.min(end.bytes.len())).collect();
+        if let Some(writer) = end.writer {
+            self.touch(writer);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Puts in what there is room for, or what must not be split as a whole; no answer means to wait.
+    pub(super) fn put_into_pipe(&mut self, object: ObjectId, bytes: &[u8]) -> Answer {
         let reader = match self.body(object)? {
             Body::PipeWriter(end) => end.reader,
             _ => return Err(libc::EBADF),
         };
-        if want == 0 {
+        if bytes.is_empty() {
             return Ok(Some(0));
         }
         let reader = reader.ok_or(libc::EPIPE)?;
         let Some(end) = self.pipe_reader(reader) else { return Err(libc::EPIPE) };
         let room = PIPE_BYTES - end.bytes.len();
-        if room == 0 || want <= WHOLE_BYTES_MAX && room < want {
+        if room == 0 || bytes.len() <= WHOLE_BYTES_MAX && room < bytes.len() {
             return Ok(None);
         }
-        let bytes = op.operand.gather(0, room.min(want));
-        end.bytes.extend(&bytes);
+        let count = room.min(bytes.len());
+        end.bytes.extend(&bytes[..count]);
         self.touch(reader);
-        Ok(Some(bytes.len()))
+        Ok(Some(count))
     }
 
     pub(super) fn pipe_reader_readiness(end: &PipeReader) -> Readiness {

@@ -11,6 +11,7 @@ use crate::plane::backend::sim::fs::{FileSystem, Inode};
 use crate::plane::backend::sim::net::address::Ports;
 use crate::plane::backend::sim::net::unix::UnixNames;
 use crate::plane::backend::sim::power::Power;
+use crate::plane::backend::sim::process::Processes;
 use crate::plane::backend::sim::world::{ObjectId, World};
 use crate::plane::fd::{DescriptorTable, RawDescriptor};
 
@@ -26,6 +27,8 @@ pub(super) const HOSTS_MAX: usize = 1 << 10;
 pub(super) struct HostId(pub(super) u16);
 
 impl HostId {
+    const BITS: u32 = u16::BITS;
+
     /// The address it is reached at.
     pub(super) fn ip(self) -> Ipv4Addr {
         let [high, low] = (self.0 + 1).to_be_bytes();
@@ -55,6 +58,7 @@ pub(super) struct Site {
     pub(super) disk_faults: DiskFaults,
     pub(super) controls: Controls,
     pub(super) power: Power,
+    pub(super) processes: Processes,
     /// Completions that were on their way when the power went.
     pub(super) limbo: Vec<Posted>,
 }
@@ -77,6 +81,7 @@ impl Site {
             disk_faults: DiskFaults::default(),
             controls: Controls::default(),
             power: Power::default(),
+            processes: Processes::default(),
             limbo: Vec::new(),
         }
     }
@@ -97,6 +102,15 @@ impl DescriptorTable for Table {
         if !state.here.power.is_cut() {
             let _ = state.close(raw);
         }
+    }
+
+    fn identity(&self) -> u64 {
+        self.world.number() << HostId::BITS | u64::from(self.host.0)
+    }
+
+    fn describe(&self) -> String {
+        let state = self.world.lock();
+        format!("the simulated host {:?}, of the world with seed {},", state.name_of(self.host), state.seed)
     }
 
     fn stop_listening(&self, raw: RawDescriptor) {

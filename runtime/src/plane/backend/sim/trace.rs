@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use crate::plane::backend::sim::events::Event;
 use crate::plane::backend::sim::net::packet::{Packet, Segment};
 use crate::plane::backend::sim::site::HostId;
+use crate::plane::backend::sim::wall::WallTime;
 use crate::plane::time::Instant;
 
 /// FNV-1a's numbers.
@@ -43,6 +44,38 @@ impl Trace {
         }
     }
 
+    /// A host's wall clock was set.
+    pub(super) fn note_wall(&mut self, now: Instant, host: HostId, time: WallTime) {
+        let (seconds, nanos) = time.parts();
+        [now.as_nanos(), u64::from(host.0), seconds as u64, u64::from(nanos)]
+            .into_iter()
+            .for_each(|word| self.word(word));
+        if let Some(lines) = &mut self.lines {
+            // Writing to a string cannot fail.
+            let _ = writeln!(lines, "{} {} wall clock {seconds}.{nanos:09}", now.as_nanos(), host.ip());
+        }
+    }
+
+    /// A shard of a host's program has its turn.
+    pub(super) fn note_turn(&mut self, now: Instant, host: HostId, shard: usize) {
+        self.word(now.as_nanos());
+        self.word(u64::from(host.0) << 32 | shard as u64);
+        if let Some(lines) = &mut self.lines {
+            // Writing to a string cannot fail.
+            let _ = writeln!(lines, "{} {} turn {shard}", now.as_nanos(), host.ip());
+        }
+    }
+
+    /// Something is said of a host.
+    pub(super) fn note_words(&mut self, now: Instant, host: HostId, words: &str) {
+        self.word(now.as_nanos());
+        self.bytes(words.as_bytes());
+        if let Some(lines) = &mut self.lines {
+            // As above.
+            let _ = writeln!(lines, "{} {} {words}", now.as_nanos(), host.ip());
+        }
+    }
+
     /// Something happens.
     pub(super) fn note(&mut self, now: Instant, host: HostId, event: &Event) {
         self.word(now.as_nanos());
@@ -62,6 +95,10 @@ impl Trace {
                 Packet::Confirm { to, .. } | Packet::Refuse { to, .. } | Packet::Unreachable { to } => self.word(to.0),
             },
             Event::Redial(object) | Event::Resend(object) => self.word(object.0),
+            Event::Process { pid, sleep } => {
+                self.word((*pid).into());
+                self.word(*sleep);
+            }
             Event::Synced(..) => self.word(u64::MAX),
         }
         if let Some(lines) = &mut self.lines {

@@ -13,7 +13,8 @@
 //! [`site`]: super::site
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::plane::backend::RawCompletion;
@@ -31,6 +32,9 @@ use crate::plane::backend::sim::site::{HOSTS_MAX, HostId, Site};
 use crate::plane::backend::sim::trace::Trace;
 use crate::plane::fd::RawDescriptor;
 use crate::plane::time::Instant;
+
+/// Circles of actors that a world keeps; the trace has them all.
+const DEADLOCKS_MAX: usize = 1000;
 
 /// A positive error number, as in Linux.
 pub(super) type Errno = i32;
@@ -63,6 +67,8 @@ pub(super) enum Body {
     PipeReader(PipeReader),
     PipeWriter(PipeWriter),
     Socket(Box<Socket>),
+    /// What stands for a process in the hands of who started it.
+    Process(u32),
 }
 
 /// The two directions in which ops wait.
@@ -80,6 +86,8 @@ impl Side {
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) body: Body,
+    /// How many have it besides its descriptor: the processes that were given it.
+    shares: u32,
     /// Per side, ops in the order they came; the first is tried first.
     pub(super) waiting: [VecDeque<OpId>; 2],
     /// Ops that wait for readiness and take nothing from each other.
@@ -98,11 +106,15 @@ struct Place {
 
 /// The world behind its lock.
 #[derive(Debug)]
-pub(super) struct World(Mutex<State>);
+pub(super) struct World {
+    state: Mutex<State>,
+    number: u64,
+}
 
 /// Everything there is.
 #[derive(Debug)]
 pub(super) struct State {
+    pub(super) seed: u64,
     pub(super) time: Timeline,
     pub(super) chance: Chance,
     pub(super) trace: Trace,
@@ -117,6 +129,8 @@ pub(super) struct State {
     places: Vec<Place>,
     /// The sync of the op that is being performed.
     pub(super) syncing: Option<Syncing>,
+    /// Circles of actors of which one was told, the first ones.
+    pub(super) deadlocks: Vec<String>,
     pub(super) network: Network,
     /// The host things happen on right now, and what it has to itself. Its own place among `sites` is empty meanwhile.
     pub(super) current: HostId,
@@ -130,7 +144,11 @@ impl World {
         let mut chance = Chance::new(seed);
         let first = HostId(0);
         let here = Box::new(Site::new(first, "host", first_port(&mut chance)));
-        World(Mutex::new(State {
+        // Only to tell handles apart: what happens in a world does not depend on it.
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let state = Mutex::new(State {
+            seed,
             time: Timeline::default(),
             chance,
             trace: Trace::new(),
@@ -142,15 +160,22 @@ impl World {
             tokens: BTreeMap::new(),
             places: Vec::new(),
             syncing: None,
+            deadlocks: Vec::new(),
             network: Network::default(),
             current: first,
             here,
             sites: vec![None],
-        }))
+        });
+        World { state, number }
+    }
+
+    /// A number no other world of this process has.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The world, at one of its hosts.
@@ -176,6 +201,26 @@ impl State {
         let left = std::mem::replace(&mut self.here, there);
         self.sites[self.current.0 as usize] = Some(left);
         self.current = host;
+    }
+
+    /// A host's name.
+    pub(super) fn name_of(&self, host: HostId) -> &str {
+        let site = if host == self.current { Some(&self.here) } else { self.sites[host.0 as usize].as_ref() };
+        site.map_or("", |site| &site.name)
+    }
+
+    /// The addresses of the hosts of this name, in the order they were made.
+    pub(super) fn addresses_of(&self, name: &str) -> Vec<Ipv4Addr> {
+        let hosts = (0..self.sites.len() as u16).map(HostId);
+        hosts.filter(|host| self.name_of(*host) == name).map(HostId::ip).collect()
+    }
+
+    /// Actors on a host would have waited for each other for ever.
+    pub(super) fn note_deadlock(&mut self, host: HostId, circle: String) {
+        self.trace.note_words(self.time.now(), host, &circle);
+        if self.deadlocks.len() < DEADLOCKS_MAX {
+            self.deadlocks.push(circle);
+        }
     }
 
     /// A new host; none when the world has as many as it may.
@@ -251,6 +296,7 @@ impl State {
             Event::Arrive(packet) => self.arrive(packet),
             Event::Redial(object) => self.redial(object),
             Event::Resend(end) => self.resend(end),
+            Event::Process { pid, sleep } => self.wake_process(pid, sleep),
             Event::Synced(sync, fate) => {
                 if self.here.power.is_watched() {
                     self.show_disk();
@@ -267,7 +313,7 @@ impl State {
         match event {
             Event::Complete(posted) => self.here.limbo.push(posted),
             Event::Arrive(packet) => self.lose(packet),
-            Event::Redial(_) | Event::Resend(_) | Event::Synced(..) => {}
+            Event::Redial(_) | Event::Resend(_) | Event::Process { .. } | Event::Synced(..) => {}
         }
     }
 
@@ -306,8 +352,12 @@ impl State {
         here.unix_names = UnixNames::default();
         here.locks.clear();
         here.limbo.clear();
+        here.processes.end_all();
         here.power.restore();
+        // The clock is the host's, not its disk's.
+        let wall = here.fs.wall;
         here.fs = disk.0;
+        here.fs.wall = wall;
         here.fs.rest();
     }
 
@@ -327,7 +377,8 @@ impl State {
     pub(super) fn add(&mut self, body: Body) -> ObjectId {
         self.objects_made += 1;
         let id = ObjectId(u64::from(self.current.0) << ObjectId::HOST_SHIFT | self.objects_made);
-        let object = Object { body, waiting: Default::default(), polls: Vec::new(), latest: [Instant::ORIGIN; 2] };
+        let object =
+            Object { body, shares: 0, waiting: Default::default(), polls: Vec::new(), latest: [Instant::ORIGIN; 2] };
         self.objects.insert(id, object);
         id
     }
@@ -385,8 +436,20 @@ impl State {
         Ok(())
     }
 
-    /// Ends an object. Ops hold the descriptors they use, so none waits on it; if one does after all, it is told.
+    /// Another has the object besides its descriptor: it takes one more [`end`](State::end) to end it.
+    pub(super) fn share(&mut self, object: ObjectId) {
+        if let Some(object) = self.objects.get_mut(&object) {
+            object.shares += 1;
+        }
+    }
+
+    /// Ends an object, unless others share it. Ops hold the descriptors they use, so none waits on it; if one does
+    /// after all, it is told.
     pub(super) fn end(&mut self, object: ObjectId) {
+        if let Some(shared) = self.objects.get_mut(&object).filter(|object| object.shares > 0) {
+            shared.shares -= 1;
+            return;
+        }
         self.refuse_waiting(object, libc::EBADF);
         let Some(ended) = self.objects.remove(&object) else { return };
         match ended.body {
@@ -394,6 +457,7 @@ impl State {
             Body::PipeReader(end) => self.end_pipe_reader(&end),
             Body::PipeWriter(end) => self.end_pipe_writer(&end),
             Body::Socket(socket) => self.end_socket(object, *socket),
+            Body::Process(pid) => self.end_process_handle(pid),
         }
     }
 }
