@@ -16,6 +16,12 @@ fn programs_on_two_hosts_talk() {
     let _served = world.start(&server, echo_server());
     let asked = world.start(&client, ask(server.ip(), "hello".into()));
     assert_eq!(world.finish(asked).unwrap().unwrap(), "hello");
+    // A host's name is its address.
+    let named = world.start(&client, ask_by_name("server", "hello"));
+    assert_eq!(world.finish(named).unwrap().unwrap(), "hello");
+    let unknown = world.start(&client, ask_by_name("nobody", "hello"));
+    let refusal = world.finish(unknown).unwrap().unwrap_err();
+    assert!(refusal.op() == wo::OpKind::Resolve && refusal.to_string().contains("World::host"), "{refusal}");
     // Each host has its loopback to itself: nobody listens on the client's.
     let alone = world.start(&client, ask(Ipv4Addr::LOCALHOST, "hello".into()));
     assert_eq!(world.finish(alone).unwrap().unwrap_err().errno(), libc::ECONNREFUSED);
@@ -24,6 +30,15 @@ fn programs_on_two_hosts_talk() {
     world.finish(wrote).unwrap().unwrap();
     assert!(server.disk().read("/tmp/note").is_err());
     assert_eq!(client.disk().read("/tmp/note").unwrap(), b"mine");
+}
+
+#[wo::fiber]
+fn ask_by_name(name: &str, words: &str) -> wo::IoResult<String> {
+    let stream = wo::net::TcpStream::connect((name, 7000))?;
+    stream.write_all(words.as_bytes())?;
+    let mut answer = vec![0; words.len()];
+    stream.read_exact(&mut answer)?;
+    Ok(String::from_utf8(answer).expect("it is what was sent"))
 }
 
 #[wo::fiber]

@@ -1,12 +1,18 @@
 //! Whole programs in simulated worlds: hosts, networks, crashes, and the same run again for the same seed.
 
+mod arms;
+#[path = "../support/child.rs"]
+mod child;
 #[path = "../support/example.rs"]
 mod example;
 mod examples;
 mod hosts;
 mod network;
+mod processes;
 mod rate;
 mod replay;
+mod strays;
+mod sweep;
 mod time;
 mod waits;
 

@@ -48,21 +48,7 @@ fn client(server: Ipv4Addr, requests: usize) -> usize {
 fn hostile_echo(world: &mut World, count: usize, requests: usize) -> usize {
     let (server, client) = (world.host("server"), world.host("client"));
     let swarm = world.swarm();
-    world.set_links(swarm.link.clone());
-    for _ in 0..swarm.partitions {
-        let begin = Duration::from_millis(world.draw(5000));
-        let end = begin + Duration::from_millis(world.draw(3000));
-        let (a, b) = (server.clone(), client.clone());
-        world.at(begin, move |world| world.partition(&a, &b));
-        let (a, b) = (server.clone(), client.clone());
-        world.at(end, move |world| world.heal(&a, &b));
-    }
-    for _ in 0..swarm.resets {
-        let server = server.clone();
-        world.at(Duration::from_millis(world.draw(5000)), move |_| {
-            server.reset_connections();
-        });
-    }
+    swarm.unleash(world, &[server.clone(), client.clone()], Duration::from_secs(5));
     for _ in 0..swarm.crashes {
         let server = server.clone();
         world.at(Duration::from_millis(world.draw(5000)), move |world| {
