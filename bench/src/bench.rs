@@ -12,7 +12,7 @@ use crate::stats::Sample;
 use crate::subject::Subject;
 use crate::walk::Tree;
 use crate::worker::{Post, Worker};
-use crate::{actors, echo, memory, nop, scope, shards, spawn, switch, timers, walk};
+use crate::{actors, echo, memory, nop, scope, shards, sim, spawn, switch, timers, walk};
 
 /// One of the benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +37,8 @@ pub enum Bench {
     Actors,
     /// What structure costs beside the same work without it.
     Scope,
+    /// How fast virtual time passes.
+    Sim,
     /// A durable store.
     Db,
 }
@@ -54,6 +56,7 @@ impl fmt::Display for Bench {
             Bench::Shards => "shards",
             Bench::Actors => "actors",
             Bench::Scope => "scope",
+            Bench::Sim => "sim",
             Bench::Db => "db",
         })
     }
@@ -82,6 +85,7 @@ impl Bench {
             Bench::Shards => shards::CASES,
             Bench::Actors => actors::CASES,
             Bench::Scope => scope::CASES,
+            Bench::Sim => sim::CASES,
             Bench::Db => db::CASES,
         }
     }
@@ -114,6 +118,7 @@ impl Bench {
             Bench::Shards => case.parse::<shards::Case>().map(drop),
             Bench::Actors => actors::check(case),
             Bench::Scope => scope::check(case),
+            Bench::Sim => sim::check(case),
             _ => positive(case).map(drop),
         }
     }

@@ -41,6 +41,9 @@ How to read the figures:
           and the peak meanwhile by what is held then (of what is allocated from Rust on the calling thread). log is a
           file and a map, the floor of insert and recover. Other stores are in builds with `--features stores`.
 
+  sim     virtual seconds that pass in one in a simulated world of an echo server and 100 clients who ask ten times a
+          second each (echo); microseconds for a world in which one sleeps for thirty days (month).
+
   scope   what structure costs beside the same work without it: a scope with one child beside a bare spawn and join
           (child), a look for a cancel (checkpoint), an effect with three maps beside the direct code (maps).
 
@@ -79,6 +82,8 @@ pub enum Command {
     Actors(Options),
     /// A scope, a checkpoint and an effect beside the same work without them
     Scope(Options),
+    /// How fast virtual time passes in a simulated world
+    Sim(Options),
     /// Durable rows: commits, bulk, reads and recovery
     Db(Options),
     /// List the subjects of this build and what they take part in

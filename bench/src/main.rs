@@ -1,10 +1,10 @@
 //! Benchmarks of `wo` beside its peers.
 //!
-//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors|scope|db` measures every subject of the build in
-//! alternating rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/` holds
-//! one file per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and `actors/mod.rs`
-//! the seam between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of its own, `load.rs`
-//! drives the echo servers.
+//! `wo-bench echo|spawn|switch|nop|timers|memory|walk|shards|actors|scope|sim|db` measures every subject of the build
+//! in alternating rounds on one machine, in one run; `--help` says how to read what comes out. The parts: `subject/`
+//! holds one file per runtime, `echo.rs` to `shards.rs` and `actors/` one per benchmark, `executor.rs` and
+//! `actors/mod.rs` the seam between the two; `rounds.rs` takes turns, `worker.rs` keeps each subject in a process of
+//! its own, `load.rs` drives the echo servers.
 
 mod actors;
 mod alloc;
@@ -23,6 +23,7 @@ mod report;
 mod rounds;
 mod scope;
 mod shards;
+mod sim;
 mod spawn;
 mod stats;
 mod subject;
@@ -71,6 +72,7 @@ fn run(command: Command) -> Result<bool, Failure> {
         Command::Shards(options) => (Bench::Shards, options),
         Command::Actors(options) => (Bench::Actors, options),
         Command::Scope(options) => (Bench::Scope, options),
+        Command::Sim(options) => (Bench::Sim, options),
         Command::Db(options) => (Bench::Db, options),
         Command::Subjects => return list().map(|()| true),
         Command::Worker(worker) => {

@@ -133,6 +133,7 @@ impl Subject for Bare {
             | Bench::Shards
             | Bench::Actors
             | Bench::Scope
+            | Bench::Sim
             | Bench::Db => None,
         }
     }

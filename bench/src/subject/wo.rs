@@ -23,7 +23,7 @@ use crate::executor::{Executor, Nops, Timers};
 use crate::failure::Failure;
 use crate::shards::{self, Duty};
 use crate::walk::{self, Totals, Walker};
-use crate::{memory, nop, scope, spawn, switch, timers};
+use crate::{memory, nop, scope, sim, spawn, switch, timers};
 
 use super::{Round, Subject};
 
@@ -253,6 +253,7 @@ impl Subject for Wo {
             Bench::Walk => Some(walk::round::<Wo>),
             Bench::Actors => Some(actors::round::<Wo>),
             Bench::Scope => Some(scope::round::<Wo>),
+            Bench::Sim => Some(sim::round),
             Bench::Db => Some(super::wo_db::round),
             Bench::Echo | Bench::Shards => None,
         }
