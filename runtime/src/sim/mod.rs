@@ -5,6 +5,14 @@
 //! it passes when nobody has anything to do. Hosts lose their power with what was not synced, processes are killed,
 //! wires are cut; the same seed does it all again.
 //!
+//! # What a world cannot see
+//!
+//! A program that reads the system's clock or environment, or starts a thread that keeps to itself, does so behind the
+//! world's back, and its run is no function of the seed. What can be seen is reported: a descriptor of the system's or
+//! of another host is refused, and a thread from outside that wakes a fiber is counted by
+//! [`strange_wakes`](World::strange_wakes) and said on stderr. Blocking calls and batch pools are the world's: they run
+//! to their end while it stands still, each time in the same order.
+//!
 //! # Examples
 //!
 //! ```

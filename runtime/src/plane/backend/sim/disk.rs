@@ -14,6 +14,20 @@ use crate::plane::backend::sim::world::Errno;
 use crate::plane::time::Instant;
 
 /// Which of the things that were not synced a power cut leaves on the disk.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::os::fs;
+/// use wo_runtime::sim::{Survival, World};
+///
+/// let mut world = World::new(1);
+/// let host = world.host("writer");
+/// let program = world.start(&host, || fs::write("/tmp/note", "not synced"));
+/// world.finish(program)??;
+/// assert!(host.disk().after_power_cut(Survival::Nothing).read("/tmp/note").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// None of them.

@@ -66,6 +66,15 @@ impl Default for Link {
 }
 
 /// What a network did so far.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::sim::World;
+///
+/// let counters = World::new(1).counters();
+/// assert_eq!((counters.sent, counters.lost, counters.blocked), (0, 0, 0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
     /// Packets sent from one host to another; those sent again are not counted again.

@@ -144,6 +144,23 @@ impl Script {
 }
 
 /// How a program was started, as its script sees it.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::os::process::Command;
+/// use wo_runtime::sim::{Script, World};
+///
+/// let mut world = World::new(1);
+/// let host = world.host("shell");
+/// host.program("greet", |greeted| {
+///     let name = greeted.variable("NAME").and_then(|name| name.to_str()).unwrap_or("nobody");
+///     Script::new().stdout(format!("hello, {name}"))
+/// });
+/// let program = world.start(&host, || async { Command::new("greet").env("NAME", "Ada").output().await });
+/// assert_eq!(world.finish(program)??.stdout, b"hello, Ada");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Invocation {
