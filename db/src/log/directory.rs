@@ -4,16 +4,30 @@
 //! the same directory meets the same lock. It ends with the process at the latest.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use wo_runtime::error::{IoResult, errno};
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
 use crate::log::error::OpenError;
 
-/// A data directory that is ours.
+/// A data directory that is ours, until the last share of it is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    file: File,
+    lock: Rc<Lock>,
+}
+
+/// The opening that is locked.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would do, but not at once: an op that has just come back, or a child that was forked a moment ago,
+        // still has a share of the opening, and whoever is told that the directory is free finds it locked. Where no
+        // loop runs any more it is closed soon.
+        let _ = self.0.unlock();
+    }
 }
 
 impl Directory {
@@ -28,14 +42,14 @@ impl Directory {
         };
         let file = file.map_err(|error| OpenError::io(dir, error))?;
         if file.try_lock().map_err(|error| OpenError::io(dir, error))? {
-            return Ok(Directory { file });
+            return Ok(Directory { lock: Rc::new(Lock(file)) });
         }
         Err(OpenError::AlreadyOpen { dir: dir.to_owned(), pid: file.lock_holder().await })
     }
 
     /// Waits until the names in it are on the disk.
     pub(crate) async fn sync(&self) -> IoResult<()> {
-        self.file.sync_all().await
+        self.lock.0.sync_all().await
     }
 }
 

@@ -15,7 +15,7 @@ use crate::os::fs::explain::explain;
 use crate::os::fs::options::OpenOptions;
 use crate::os::fs::session::{Session, Way};
 use crate::os::fs::{FileKind, Metadata};
-use crate::plane::backend::Backend;
+use crate::plane::backend::{AnyBackend, Backend};
 use crate::plane::current::with_loop;
 use crate::plane::cursor::Cursor;
 use crate::plane::fd::Fd;
@@ -208,13 +208,46 @@ impl File {
             .map_err(|error| self.explain(error))
     }
 
+    /// Takes the lock of [`try_lock`](File::try_lock) off at once. Closing the file would do so too, but not before the
+    /// last share of it is gone: clones, ops in flight, and children that were forked a moment ago. Without a lock this
+    /// does nothing. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` for what cannot be locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::os::fs::{self, OpenOptions};
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// fs::create_dir("/tmp/ours").await?;
+    /// let ours = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
+    /// let again = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
+    /// assert!(ours.try_lock()? && !again.try_lock()?);
+    /// ours.unlock()?;
+    /// assert!(again.try_lock()?);
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn unlock(&self) -> IoResult<()> {
+        with_loop(OpKind::Lock, |event_loop| event_loop.backend().unlock(self.fd()))
+            .map_err(|error| self.explain(error))
+    }
+
     /// The process that holds the lock of [`try_lock`](File::try_lock), where the system tells: Linux does, to
     /// processes of the same pid namespace. It may have let go by the time this is answered.
     pub fn lock_holder(&self) -> Call<impl Future<Output = Option<u32>>> {
         Call::new(async move {
             if !self.fd().is_system() {
                 // A simulated world is within one process.
-                return Some(std::process::id());
+                let is_locked = with_loop(OpKind::Lock, |event_loop| match event_loop.backend() {
+                    AnyBackend::Sim(sim) => sim.is_locked(self.fd()),
+                    _ => Ok(false),
+                });
+                return is_locked.is_ok_and(|locked| locked).then(std::process::id);
             }
             let stat = self.metadata().await.ok()?;
             // Never waits: the kernel writes the list as it is read.

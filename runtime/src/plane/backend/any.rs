@@ -219,6 +219,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.try_lock(fd))
     }
 
+    fn unlock(&mut self, fd: &Fd) -> IoResult<()> {
+        each!(self, backend => backend.unlock(fd))
+    }
+
     fn close(self) {
         each!(self, backend => backend.close());
     }

@@ -313,6 +313,16 @@ pub(crate) fn try_lock(fd: &Fd) -> IoResult<bool> {
     if refusal.errno() == libc::EWOULDBLOCK { Ok(false) } else { Err(refusal) }
 }
 
+/// Takes the lock off again.
+pub(crate) fn unlock(fd: &Fd) -> IoResult<()> {
+    // SAFETY: the call takes no pointers, and the descriptor is borrowed.
+    if unsafe { libc::flock(fd.raw(), libc::LOCK_UN) } == 0 {
+        Ok(())
+    } else {
+        Err(last(OpKind::Lock, Stage::Completion))
+    }
+}
+
 /// Sends what can be sent at once: a count or `-errno`; none when nothing can.
 ///
 /// # Safety

@@ -540,6 +540,10 @@ impl Backend for PollBackend {
         os::try_lock(fd)
     }
 
+    fn unlock(&mut self, fd: &Fd) -> IoResult<()> {
+        os::unlock(fd)
+    }
+
     fn close(self) {}
 }
 

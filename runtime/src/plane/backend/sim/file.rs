@@ -150,11 +150,28 @@ impl State {
         Ok(*self.here.locks.entry(inode).or_insert(object) == object)
     }
 
+    /// Whether any opening of the file has the lock.
+    pub(super) fn is_locked(&mut self, object: ObjectId) -> Result<bool, Errno> {
+        let inode = self.file_mut(object)?.inode;
+        Ok(self.here.locks.contains_key(&inode))
+    }
+
+    /// Takes the lock off that this opening may have.
+    pub(super) fn unlock(&mut self, object: ObjectId) -> Result<(), Errno> {
+        let inode = self.file_mut(object)?.inode;
+        self.end_lock(object, inode);
+        Ok(())
+    }
+
+    fn end_lock(&mut self, object: ObjectId, inode: Inode) {
+        if self.here.locks.get(&inode) == Some(&object) {
+            self.here.locks.remove(&inode);
+        }
+    }
+
     /// An opening ends, and with it the lock it may have had.
     pub(super) fn end_file(&mut self, object: ObjectId, file: &OpenFile) {
-        if self.here.locks.get(&file.inode) == Some(&object) {
-            self.here.locks.remove(&file.inode);
-        }
+        self.end_lock(object, file.inode);
         self.here.fs.close(file.inode);
     }
 

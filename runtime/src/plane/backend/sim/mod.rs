@@ -290,6 +290,11 @@ impl SimBackend {
     }
 
     /// A synchronous call on a descriptor.
+    /// Whether any opening of what this descriptor has open is locked.
+    pub(crate) fn is_locked(&self, fd: &Fd) -> IoResult<bool> {
+        self.call(fd, OpKind::Lock, String::new, |state, object| state.is_locked(object))
+    }
+
     fn call<T>(
         &self,
         fd: &Fd,
@@ -570,6 +575,10 @@ impl Backend for SimBackend {
 
     fn try_lock(&mut self, fd: &Fd) -> IoResult<bool> {
         self.call(fd, OpKind::Lock, String::new, |state, object| state.try_lock(object))
+    }
+
+    fn unlock(&mut self, fd: &Fd) -> IoResult<()> {
+        self.call(fd, OpKind::Lock, String::new, |state, object| state.unlock(object))
     }
 
     fn close(self) {}

@@ -590,5 +590,9 @@ impl Backend for UringBackend {
         os::try_lock(fd)
     }
 
+    fn unlock(&mut self, fd: &Fd) -> IoResult<()> {
+        os::unlock(fd)
+    }
+
     fn close(self) {}
 }
