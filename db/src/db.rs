@@ -71,6 +71,30 @@ pub struct Db {
 
 impl Db {
     /// Begins to open a database.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// assert_eq!(db.table::<Account>()?.range(..).count()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> Builder {
         Builder {
             tables: Vec::new(),
@@ -86,6 +110,31 @@ impl Db {
     /// # Errors
     ///
     /// `UnknownTable` when the database was opened without it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table<R: Record>(&self) -> Call<impl Future<Output = Result<Table<R>>> + use<R>> {
         let owner = self.owner;
         Call::new(async move {
@@ -107,6 +156,47 @@ impl Db {
     ///
     /// The closure's own error, such as [`Error::abort`](crate::Error::abort); `Panicked`; `TooLarge`, and those of a
     /// commit: `NoSpace`, `CommitUnknown`, `Poisoned`; and those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// use wo::db::Error;
+    ///
+    /// accounts.insert(account(1))?;
+    /// accounts.insert(account(2))?;
+    /// let move_over = |amount: i64| {
+    ///     db.transaction(move |tx| {
+    ///         let accounts = tx.table::<Account>()?;
+    ///         if accounts.modify(&1, |from| from.balance -= amount)?.balance < 0 {
+    ///             return Err(Error::abort(std::fmt::Error));
+    ///         }
+    ///         Ok(accounts.modify(&2, |to| to.balance += amount)?.balance)
+    ///     })
+    /// };
+    /// assert_eq!(wo::wait(move_over(30))?, 130);
+    /// // Not enough: nothing of it stays.
+    /// assert!(wo::wait(move_over(1000)).is_err());
+    /// assert_eq!(accounts.get(&1)?.map(|account| account.balance), Some(70));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn transaction<T, F>(&self, work: F) -> Call<impl Future<Output = Result<T>> + use<T, F>>
     where
         T: Send + 'static,
@@ -160,6 +250,33 @@ impl Db {
     /// # Errors
     ///
     /// None but those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// let before = db.sequence()?;
+    /// accounts.insert(account(1))?;
+    /// assert!(db.sequence()? > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sequence(&self) -> Call<impl Future<Output = Result<u64>> + use<>> {
         Call::new(owner::read(self.owner, |store, _| Ok(store.durable)))
     }
@@ -169,6 +286,34 @@ impl Db {
     /// # Errors
     ///
     /// None but those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let stats = db.stats()?;
+    /// assert_eq!((stats.tables[0].table, stats.tables[0].rows), ("account", 1));
+    /// assert!(stats.log.is_none(), "it is in memory");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Call<impl Future<Output = Result<Stats>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| {
             let store = owner.store.borrow();
@@ -198,6 +343,32 @@ impl Db {
     /// # Errors
     ///
     /// None but those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// assert!(db.is_consistent()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_consistent(&self) -> Call<impl Future<Output = Result<bool>> + use<>> {
         Call::new(owner::read(self.owner, |store, _| Ok(store.tables().all(|table| table.is_consistent()))))
     }
@@ -208,6 +379,37 @@ impl Db {
     /// # Errors
     ///
     /// `NotDurable` in memory; `NoSpace`, `CopyBusy`, `Io`: the database goes on, with the snapshot it had.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-snapshot-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let made = db.snapshot()?;
+    /// assert!(made.bytes > 0 && made.file.starts_with(dir));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Call<impl Future<Output = Result<Snapshot>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| match owner.log() {
             Some(log) => owner.snapshot(log, move |made| owner::answer(sender, made)),
@@ -221,6 +423,42 @@ impl Db {
     /// # Errors
     ///
     /// `NotDurable` in memory; `NoSpace`, `CopyBusy`, `Io`: what has the copy's name is whole, so there is none then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-backup-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// # let accounts = db.table::<Account>()?;
+    /// # let to = dir.with_extension("copy");
+    /// accounts.insert(account(1))?;
+    /// let made = db.backup(&to)?;
+    /// db.close()?;
+    ///
+    /// let copy = wo::db::Db::builder().table::<Account>().open(&made.dir)?;
+    /// assert_eq!(copy.table::<Account>()?.range(..).count()?, 1);
+    /// # copy.close()?;
+    /// # std::fs::remove_dir_all(&to).unwrap();
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn backup(&self, to: impl AsRef<Path>) -> Call<impl Future<Output = Result<Backup>>> {
         let to = to.as_ref().to_owned();
         Call::new(owner::ask(self.owner, |owner, sender| match owner.log() {
@@ -234,6 +472,37 @@ impl Db {
     /// # Errors
     ///
     /// None but those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-recovery-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// # let accounts = db.table::<Account>()?;
+    /// let found = db.recovery()?.expect("it is on a disk");
+    /// assert!(found.created && found.torn_tail_bytes == 0);
+    /// # accounts.clear()?;
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn recovery(&self) -> Call<impl Future<Output = Result<Option<Recovery>>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| owner::answer(sender, Ok(owner.recovery.clone()))))
     }
@@ -244,6 +513,33 @@ impl Db {
     /// # Errors
     ///
     /// `CommitUnknown` or `Poisoned` when the last commits came to that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// db.close()?;
+    /// let refused = accounts.insert(account(1)).unwrap_err();
+    /// assert_eq!(refused.kind(), wo::db::ErrorKind::Closed);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) -> Call<impl Future<Output = Result<()>> + use<>> {
         Call::new(owner::ask(self.owner, |owner, sender| owner.close(move |ended| owner::answer(sender, ended))))
     }
@@ -255,6 +551,32 @@ fn not_durable() -> Error {
 }
 
 /// Figures of a database; see [`Db::stats`].
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// let stats = db.stats()?;
+/// assert_eq!((stats.sequence, stats.durable_sequence, stats.watchers), (0, 0, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -275,6 +597,33 @@ pub struct Stats {
 }
 
 /// Figures of a table.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// accounts.insert(account(1))?;
+/// let table = &db.stats()?.tables[0];
+/// assert_eq!((table.rows, table.changes_kept), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStats {
@@ -289,6 +638,30 @@ pub struct TableStats {
 type Declare = Arc<dyn Fn(&mut Store, usize) -> Result<()> + Send + Sync>;
 
 /// What a database is opened with.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// let db = wo::db::Db::builder().table::<Account>().changes_kept(1000).in_memory()?;
+/// assert_eq!(db.table::<Account>()?.range(..).count()?, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[must_use = "nothing is opened until one of its `open` functions is called"]
 pub struct Builder {
@@ -301,12 +674,69 @@ pub struct Builder {
 
 impl Builder {
     /// With the table of this record.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// db.table::<Account>()?.insert(account(1))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table<R: Record>(mut self) -> Builder {
         self.tables.push(Arc::new(|store, changes_kept| store.declare::<R>(changes_kept)));
         self
     }
 
     /// Without this stored table: its rows are given up. A stored one that is neither declared nor dropped is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-drop-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// # let accounts = db.table::<Account>()?;
+    /// # db.close()?;
+    /// // Without `drop_table` a stored table that is not declared would be refused.
+    /// let db = wo::db::Db::builder().drop_table("account").open(dir)?;
+    /// assert!(db.table::<Account>().is_err());
+    /// # let _ = accounts;
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_table(mut self, name: impl Into<String>) -> Builder {
         self.dropped.push(name.into());
         self
@@ -314,6 +744,34 @@ impl Builder {
 
     /// Keeps so many of each table's latest changes for those who watch it; 16,384 unless told. What falls behind that
     /// is told so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let db = wo::db::Db::builder().table::<Account>().changes_kept(2).in_memory()?;
+    /// let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(account(id))?;
+    /// }
+    /// assert!(db.watch::<Account>(.., 0).is_err(), "the first changes are no longer kept");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn changes_kept(mut self, changes: usize) -> Builder {
         self.changes_kept = changes;
         self
@@ -321,6 +779,33 @@ impl Builder {
 
     /// Makes a snapshot whenever the log has grown by so many bytes, and by as much as the last snapshot had; 64 MiB
     /// unless told.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-after-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// let db = wo::db::Db::builder().table::<Account>().snapshot_after(1 << 20).open(dir)?;
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot_after(mut self, bytes: u64) -> Builder {
         self.snapshot_after = bytes;
         self
@@ -328,13 +813,73 @@ impl Builder {
 
     /// The size of the files the log is kept in, in bytes, rounded up to a multiple of 4096; 16 MiB unless told. A log
     /// has two of them at least.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-segments-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// // For a small disk.
+    /// let db = wo::db::Db::builder().table::<Account>().segment_bytes(256 << 10).open(dir)?;
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn segment_bytes(mut self, bytes: u64) -> Builder {
         self.log.segment_bytes = bytes.clamp(4096, 1 << 40).next_multiple_of(4096);
         self
     }
 
+    /// The size of the largest transaction there may be, in bytes as they are stored; 64 MiB unless told, 512 MiB at
+    /// most. One that is larger is refused as `TooLarge`, in memory too where one row of it is larger.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let db = wo::db::Db::builder().table::<Account>().transaction_bytes_max(4096).in_memory()?;
+    /// let refused = db.table::<Account>()?.insert(Account { city: "x".repeat(5000), ..account(1) }).unwrap_err();
+    /// assert_eq!((refused.kind(), refused.table()), (wo::db::ErrorKind::TooLarge, Some("account")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transaction_bytes_max(mut self, bytes: u32) -> Builder {
+        self.log.entry_bytes_max = bytes.min(512 << 20);
+        self
+    }
+
     fn store(&self) -> Result<Store> {
-        let mut store = Store::new(self.dropped.clone());
+        let mut store = Store::new(self.dropped.clone(), self.log.entry_bytes_max as usize);
         self.tables.iter().try_for_each(|declare| declare(&mut store, self.changes_kept))?;
         Ok(store)
     }
@@ -344,6 +889,30 @@ impl Builder {
     /// # Errors
     ///
     /// `Schema` when two records have the same table; `Closed` where no shard runs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// db.table::<Account>()?.insert(account(1))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn in_memory(self) -> Call<impl Future<Output = Result<Db>> + use<>> {
         Call::new(async move {
             let mut store = self.store()?;
@@ -362,6 +931,38 @@ impl Builder {
     /// `AlreadyOpen`; `Schema`, `NewerVersion`, `Undecodable`, `UniqueConflict` when what is stored and what is
     /// declared do not fit; `Foreign`, `NewerFormat`, `CorruptMiddle`, `Missing` when files are not what they should
     /// be; `NoSpace`, `Io`; `Closed` where no shard runs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-open-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// db.table::<Account>()?.insert(account(1))?;
+    /// db.close()?;
+    ///
+    /// let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+    /// assert_eq!(db.table::<Account>()?.range(..).count()?, 1);
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open(self, dir: impl AsRef<Path>) -> Call<impl Future<Output = Result<Db>>> {
         let dir = dir.as_ref().to_owned();
         Call::new(self.open_in(dir))
@@ -400,6 +1001,31 @@ impl Builder {
     /// # Errors
     ///
     /// As [`in_memory`](Builder::in_memory) and [`open`](Builder::open); `Io` when `WO_DATA` is set and empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// // `WO_DATA=some/dir program` keeps its rows, `program` forgets them.
+    /// let db = wo::db::Db::builder().table::<Account>().open_env()?;
+    /// # db.table::<Account>()?.clear()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open_env(self) -> Call<impl Future<Output = Result<Db>> + use<>> {
         Call::new(async move {
             match std::env::var_os("WO_DATA") {
@@ -423,7 +1049,11 @@ impl Stored {
     fn take<T>(&mut self, take: impl FnOnce(&mut Store) -> Result<T>) -> std::result::Result<T, Undecodable> {
         // What panics here is an upgrade function, or an order of the program's.
         let taken = catch_unwind(AssertUnwindSafe(|| take(&mut self.store)));
-        taken.unwrap_or_else(|payload| Err(owner::panicked(payload))).map_err(|error| {
+        let panicked = |payload| match (owner::panicked(payload), self.store.loading) {
+            (error, Some(table)) => error.panicked_over(table),
+            (error, None) => error,
+        };
+        taken.unwrap_or_else(|payload| Err(panicked(payload))).map_err(|error| {
             let told = Undecodable::new(error.to_string());
             self.refused = Some(error);
             told

@@ -17,6 +17,37 @@ use crate::log::error::{CommitError, CopyError, OpenError, is_full};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of trouble it is.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// use wo::db::ErrorKind;
+///
+/// match accounts.update(account(1)) {
+///     Err(error) if error.kind() == ErrorKind::NotFound => accounts.insert(account(1)).map(drop)?,
+///     done => done.map(drop)?,
+/// }
+/// assert!(accounts.contains(&1)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -123,6 +154,8 @@ struct Told {
     what: Cow<'static, str>,
     remedy: Cow<'static, str>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
+    /// The cause's own words name the place and the remedy.
+    is_told_by_cause: bool,
 }
 
 impl Error {
@@ -135,6 +168,7 @@ impl Error {
             what: what.into(),
             remedy: Cow::Borrowed(""),
             cause: None,
+            is_told_by_cause: false,
         }))
     }
 
@@ -145,6 +179,11 @@ impl Error {
 
     pub(crate) fn in_table(self, table: impl Into<Cow<'static, str>>) -> Error {
         self.with(|told| told.table = Some(table.into()))
+    }
+
+    /// A panic of the program's own, in a closure about this table.
+    pub(crate) fn panicked_over(self, table: &'static str) -> Error {
+        if self.0.kind == ErrorKind::Panicked { self.in_table(table) } else { self }
     }
 
     pub(crate) fn in_field(self, field: impl Into<Cow<'static, str>>) -> Error {
@@ -189,36 +228,223 @@ impl Error {
     }
 
     /// Its kind.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let refused = accounts.insert(account(1)).unwrap_err();
+    /// assert_eq!(refused.kind(), wo::db::ErrorKind::DuplicateKey);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// The table it is about.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let refused = accounts.insert(account(1)).unwrap_err();
+    /// assert_eq!(refused.table(), Some("account"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table(&self) -> Option<&str> {
         self.0.table.as_deref()
     }
 
     /// The field it is about.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let refused = accounts.insert(Account { id: 2, ..account(1) }).unwrap_err();
+    /// assert_eq!(refused.field(), Some("email"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
     /// The file or directory it is about.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// let refused = wo::db::Db::builder().table::<Account>().open("/dev/null").unwrap_err();
+    /// assert_eq!(refused.path(), Some(std::path::Path::new("/dev/null")));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
     /// What to do about it; empty where nothing can be said.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let refused = accounts.insert(account(1)).unwrap_err();
+    /// assert!(refused.what_to_do().contains("upsert"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn what_to_do(&self) -> &str {
         &self.0.remedy
     }
 
     /// The reason the program gave to [`abort`](Error::abort), or what else lies under it, if it is an `E`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// use wo::db::Error;
+    ///
+    /// let refused = db.transaction(|_| Err::<(), _>(Error::abort(std::fmt::Error))).unwrap_err();
+    /// assert!(refused.reason::<std::fmt::Error>().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reason<E: StdError + 'static>(&self) -> Option<&E> {
         self.0.cause.as_deref().and_then(|cause| (cause as &(dyn StdError + 'static)).downcast_ref())
     }
 
     /// Whether the caller was cancelled, or the program is stopping.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let refused = accounts.insert(account(1)).unwrap_err();
+    /// assert!(!refused.is_cancelled(), "the database refused it, and nobody else");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.kind == ErrorKind::Cancelled
     }
@@ -248,7 +474,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = &*self.0;
-        if let Some(path) = &told.path {
+        if let Some(path) = told.path.as_ref().filter(|_| !told.is_told_by_cause) {
             write!(f, "{}: ", path.display())?;
         }
         match (&told.table, &told.field) {
@@ -261,7 +487,7 @@ impl fmt::Display for Error {
         if let Some(cause) = &told.cause {
             write!(f, ": {cause}")?;
         }
-        if !told.remedy.is_empty() {
+        if !told.remedy.is_empty() && !told.is_told_by_cause {
             write!(f, "; {}", told.remedy)?;
         }
         Ok(())
@@ -280,9 +506,19 @@ impl StdError for Error {
     }
 }
 
-/// The log's errors say everything in their own words, the remedy too.
-fn told(kind: ErrorKind, cause: impl StdError + Send + Sync + 'static, what: &'static str) -> Error {
-    Error::new(kind, what).because(cause)
+/// The log's errors say everything in their own words, the place and the remedy too.
+fn told(
+    kind: ErrorKind,
+    path: Option<PathBuf>,
+    remedy: Cow<'static, str>,
+    cause: impl StdError + Send + Sync + 'static,
+    what: &'static str,
+) -> Error {
+    Error::new(kind, what).because(cause).with(|told| {
+        told.path = path;
+        told.remedy = remedy;
+        told.is_told_by_cause = true;
+    })
 }
 
 impl From<OpenError> for Error {
@@ -294,39 +530,39 @@ impl From<OpenError> for Error {
             OpenError::CorruptMiddle { offset, .. } => ErrorKind::CorruptMiddle { offset: *offset },
             OpenError::Missing { .. } => ErrorKind::Missing,
             OpenError::Undecodable { .. } => ErrorKind::Undecodable,
+            OpenError::UnknownTable { .. } => ErrorKind::UnknownTable,
             OpenError::NoSpace { .. } => ErrorKind::NoSpace,
             OpenError::Io { .. } => ErrorKind::Io,
         };
-        let path = error.path().to_owned();
-        told(kind, error, "the database was not opened").with(|told| told.path = Some(path))
+        told(kind, Some(error.path().to_owned()), error.remedy(), error, "the database was not opened")
     }
 }
 
 impl From<CommitError> for Error {
     fn from(error: CommitError) -> Error {
-        match &error {
-            CommitError::NoSpace { .. } => told(ErrorKind::NoSpace, error, "the transaction is undone"),
+        let (kind, what) = match &error {
+            CommitError::NoSpace { .. } => (ErrorKind::NoSpace, "the transaction is undone"),
             CommitError::CommitUnknown { .. } => {
-                told(ErrorKind::CommitUnknown, error, "nobody knows whether the transaction is stored")
+                (ErrorKind::CommitUnknown, "nobody knows whether the transaction is stored")
             }
-            CommitError::Poisoned { .. } => told(ErrorKind::Poisoned, error, "the transaction is undone"),
-            CommitError::TooLarge { .. } => told(ErrorKind::TooLarge, error, "the transaction is undone"),
-            CommitError::Closed { .. } => Error::closed().because(error),
-            CommitError::Cancelled => told(ErrorKind::Cancelled, error, "the wait ended"),
-        }
+            CommitError::Poisoned { .. } => (ErrorKind::Poisoned, "the transaction is undone"),
+            CommitError::TooLarge { .. } => (ErrorKind::TooLarge, "the transaction is undone"),
+            CommitError::Closed { .. } => return Error::closed().because(error),
+            CommitError::Cancelled => (ErrorKind::Cancelled, "the wait ended"),
+        };
+        told(kind, error.path().map(Path::to_owned), error.remedy(), error, what)
     }
 }
 
 impl From<CopyError> for Error {
     fn from(error: CopyError) -> Error {
-        match error {
-            CopyError::Commit(error) => error.into(),
-            CopyError::Source(error) => error.into(),
-            CopyError::Busy { .. } => told(ErrorKind::CopyBusy, error, "nothing was copied"),
-            CopyError::Io { error: ref cause, .. } if is_full(cause) => {
-                told(ErrorKind::NoSpace, error, "nothing was copied")
-            }
-            error => told(ErrorKind::Io, error, "nothing was copied"),
-        }
+        let kind = match error {
+            CopyError::Commit(error) => return error.into(),
+            CopyError::Source(error) => return error.into(),
+            CopyError::Busy { .. } => ErrorKind::CopyBusy,
+            CopyError::Io { error: ref cause, .. } if is_full(cause) => ErrorKind::NoSpace,
+            _ => ErrorKind::Io,
+        };
+        told(kind, error.path().map(Path::to_owned), error.remedy(), error, "nothing was copied")
     }
 }

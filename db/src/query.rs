@@ -17,8 +17,8 @@ use crate::row::{Row, Stored};
 use crate::store::Store;
 use crate::store::index::{Indexed, walk};
 use crate::store::table::{Contents, Sight};
-use crate::table::Table;
-use crate::transaction::TxTable;
+use crate::table::{Table, over};
+use crate::transaction::{Tx, TxTable};
 
 /// Rows that a cursor fetches at once.
 const PAGE_ROWS: usize = 256;
@@ -257,6 +257,36 @@ impl<R: Record, T> Query<R, T> {
     }
 
     /// Only rows that pass this test, and every other one given. It runs on the owner.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let least = 30;
+    /// let rich = accounts.range(..).filter(move |account| account.balance >= least);
+    /// assert_eq!(rich.filter(|account| account.id != 4).count()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn filter(mut self, passes: impl Fn(&R) -> bool + Send + Sync + 'static) -> Query<R, T> {
         self.scan.filters.push(Box::new(passes));
         self
@@ -264,24 +294,139 @@ impl<R: Record, T> Query<R, T> {
 
     /// In the order of what `by` makes of a row; rows for which it is equal stay in the order they were in. A later
     /// order replaces an earlier one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let first = accounts.range(..).order_by(|account| -account.balance).first()?;
+    /// assert_eq!(first.map(|account| account.id), Some(5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn order_by<O: Ord>(mut self, by: impl Fn(&R) -> O + Send + Sync + 'static) -> Query<R, T> {
         self.scan.order = Some(Box::new(move |one, other| by(one).cmp(&by(other))));
         self
     }
 
     /// The other way around.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let last = accounts.range(..).reverse().first()?;
+    /// assert_eq!(last.map(|account| account.id), Some(5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reverse(mut self) -> Query<R, T> {
         self.scan.is_reversed = !self.scan.is_reversed;
         self
     }
 
     /// Without the first `rows`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let page = accounts.range(..).skip(2).limit(2).all()?;
+    /// assert_eq!(page.iter().map(|account| account.id).collect::<Vec<_>>(), [3, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn skip(mut self, rows: usize) -> Query<R, T> {
         self.scan.skip = self.scan.skip.saturating_add(rows);
         self
     }
 
     /// At most so many `rows`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// assert_eq!(accounts.range(..).limit(2).all()?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn limit(mut self, rows: usize) -> Query<R, T> {
         self.scan.limit = rows;
         self
@@ -294,9 +439,38 @@ impl<R: Record> Query<R> {
     /// # Errors
     ///
     /// `Panicked` when a filter or an order did; see [`ErrorKind`](crate::ErrorKind) for those of every call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let all = accounts.range(..).all()?;
+    /// assert_eq!(all.iter().map(|account| account.balance).sum::<i64>(), 150);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn all(self) -> Call<impl Future<Output = Result<Vec<Row<R>>>>> {
         let Query { on, scan } = self;
-        Call::new(owner::read(on.owner, move |store, sight| scan.all(store.table(on.place())?, sight)))
+        Call::new(over::<R, _>(owner::read(on.owner, move |store, sight| scan.all(store.table(on.place())?, sight))))
     }
 
     /// The first row.
@@ -304,11 +478,41 @@ impl<R: Record> Query<R> {
     /// # Errors
     ///
     /// As [`all`](Query::all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let first = accounts.range(3..).first()?;
+    /// assert_eq!(first.map(|account| account.id), Some(3));
+    /// assert!(accounts.range(9..).first()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn first(self) -> Call<impl Future<Output = Result<Option<Row<R>>>>> {
         let limit = self.scan.limit.min(1);
         let Query { on, scan } = self.limit(limit);
         let first = move |store: &Store, sight: &Sight| Ok(scan.all(store.table(on.place())?, sight)?.pop());
-        Call::new(owner::read(on.owner, first))
+        Call::new(over::<R, _>(owner::read(on.owner, first)))
     }
 
     /// How many rows there are.
@@ -316,9 +520,37 @@ impl<R: Record> Query<R> {
     /// # Errors
     ///
     /// As [`all`](Query::all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// assert_eq!(accounts.range(2..).count()?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count(self) -> Call<impl Future<Output = Result<usize>>> {
         let Query { on, scan } = self;
-        Call::new(owner::read(on.owner, move |store, sight| scan.count(store.table(on.place())?, sight)))
+        Call::new(over::<R, _>(owner::read(on.owner, move |store, sight| scan.count(store.table(on.place())?, sight))))
     }
 
     /// Takes the rows away, all of them in one transaction, and answers how many there were.
@@ -326,14 +558,77 @@ impl<R: Record> Query<R> {
     /// # Errors
     ///
     /// As [`all`](Query::all), and those of a commit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let gone = accounts.range(..).filter(|account| account.balance < 30).delete()?;
+    /// assert_eq!((gone, accounts.range(..).count()?), (2, 3));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete(self) -> Call<impl Future<Output = Result<usize>>> {
         let Query { on, scan } = self;
-        Call::new(owner::write(on.owner, move |tx| Query { on: tx.at::<R>(on.place()), scan }.delete()))
+        let delete = move |tx: &Tx| Query { on: tx.at::<R>(on.place()), scan }.delete();
+        Call::new(over::<R, _>(owner::write(on.owner, delete)))
     }
 
     /// The rows one after the other, fetched a page at a time. Each page shows the table between two transactions, a
     /// later page a later state: for one state, and rows by an index or in an order of your own, everything is fetched
     /// with the first page.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let mut rows = accounts.range(..).rows();
+    /// let mut sum = 0;
+    /// while let Some(account) = rows.next()? {
+    ///     sum += account.balance;
+    /// }
+    /// assert_eq!(sum, 150);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rows(self) -> Cursor<R> {
         let Query { on, scan } = self;
         let left = scan.limit;
@@ -347,6 +642,36 @@ impl<R: Record> Query<R, TxTable<'_, R>> {
     /// # Errors
     ///
     /// None but those of every call; see [`ErrorKind`](crate::ErrorKind).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.range(..).all()?.len(), 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn all(self) -> Result<Vec<Row<R>>> {
         self.on.look(|table, sight| self.scan.all(table, sight))
     }
@@ -356,6 +681,36 @@ impl<R: Record> Query<R, TxTable<'_, R>> {
     /// # Errors
     ///
     /// As [`all`](Query::all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.range(..).first()?.map(|account| account.id), Some(1));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn first(self) -> Result<Option<Row<R>>> {
         let limit = self.scan.limit.min(1);
         Ok(self.limit(limit).all()?.pop())
@@ -366,6 +721,36 @@ impl<R: Record> Query<R, TxTable<'_, R>> {
     /// # Errors
     ///
     /// As [`all`](Query::all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.range(..).count()?, 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count(self) -> Result<usize> {
         self.on.look(|table, sight| self.scan.count(table, sight))
     }
@@ -375,6 +760,37 @@ impl<R: Record> Query<R, TxTable<'_, R>> {
     /// # Errors
     ///
     /// As [`all`](Query::all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.range(..).delete()?, 1);
+    ///     assert_eq!(accounts.range(..).count()?, 0);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete(self) -> Result<usize> {
         let on = self.on;
         let rows = self.all()?;
@@ -435,6 +851,37 @@ impl<R: Record> Cursor<R> {
     ///
     /// As [`Query::all`]. After an error every further call answers it again: rows that could not be read are never
     /// passed over in silence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// for id in 1..=5 {
+    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
+    /// }
+    /// let mut rows = accounts.range(4..).rows();
+    /// assert_eq!(rows.next()?.map(|account| account.id), Some(4));
+    /// assert_eq!(rows.next()?.map(|account| account.id), Some(5));
+    /// assert!(rows.next()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[expect(clippy::should_implement_trait, reason = "it parks, so it cannot be an iterator's")]
     pub fn next(&mut self) -> Call<impl Future<Output = Result<Option<Row<R>>>>> {
         Call::new(async move {
@@ -464,14 +911,15 @@ impl<R: Record> Cursor<R> {
             Next::First if !is_paged => {
                 let scan = Arc::clone(&self.scan);
                 self.next = Next::Nothing;
-                owner::read(self.on.owner, move |store, sight| scan.all(store.table(place)?, sight)).await?
+                let all = move |store: &Store, sight: &Sight| scan.all(store.table(place)?, sight);
+                over::<R, _>(owner::read(self.on.owner, all)).await?
             }
             next => {
                 let behind = if let Next::Behind(key) = next { Some(key) } else { None };
                 let (scan, most) = (Arc::clone(&self.scan), self.left.min(PAGE_ROWS));
                 let page =
                     move |store: &Store, sight: &Sight| scan.page(store.table(place)?, behind.as_ref(), most, sight);
-                let rows = owner::read(self.on.owner, page).await?;
+                let rows = over::<R, _>(owner::read(self.on.owner, page)).await?;
                 self.left -= rows.len();
                 self.next = match rows.last() {
                     Some(last) if rows.len() == most && self.left > 0 => Next::Behind(last.key()),

@@ -14,6 +14,23 @@ use crate::store::index::AnyIndex;
 ///
 /// See the [derive](https://docs.rs/wo/latest/wo/derive.Record.html) for what can be said of a record, and
 /// [`Db`](crate::Db) for an example.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Record;
+///
+/// #[derive(wo::Record)]
+/// #[record(table = "accounts", version = 3)]
+/// struct Account {
+///     #[key]
+///     id: u64,
+///     balance: i64,
+/// }
+///
+/// assert_eq!((Account::TABLE, Account::VERSION), ("accounts", 3));
+/// assert_eq!(Account { id: 7, balance: 0 }.key(), 7);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the record of a table",
     label = "this is not a record",
@@ -98,11 +115,49 @@ pub struct ColumnOf {
 }
 
 /// What rows are found by. Every field that can be ordered is.
+///
+/// # Examples
+///
+/// ```
+/// #[derive(wo::Field, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// enum Planet {
+///     Earth,
+///     Mars,
+/// }
+///
+/// #[derive(wo::Record)]
+/// struct Station {
+///     #[key]
+///     planet: Planet,
+///     #[key]
+///     number: u32,
+/// }
+/// ```
 pub trait Key: Field + Ord + Clone + Debug + Send + Sync + 'static {}
 
 impl<K: Field + Ord + Clone + Debug + Send + Sync + 'static> Key for K {}
 
 /// Numbers that automatic keys are made of. 0 stands for none.
+///
+/// # Examples
+///
+/// ```
+/// #[derive(wo::Record)]
+/// struct Ticket {
+///     #[key(auto)]
+///     id: u64,
+///     text: String,
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::db::Error> {
+///     let db = wo::db::Db::builder().table::<Ticket>().in_memory()?;
+///     let tickets = db.table::<Ticket>()?;
+///     assert_eq!(tickets.insert(Ticket { id: 0, text: "first".to_owned() })?, 1);
+///     assert_eq!(tickets.insert(Ticket { id: 0, text: "second".to_owned() })?, 2);
+///     Ok(())
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an automatic key",
     label = "automatic keys are whole numbers",
@@ -133,6 +188,16 @@ macro_rules! automatic {
 automatic!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
 
 /// Values that have a least one and each a next one, so that a range can be drawn around all that begin alike.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Successive;
+///
+/// assert_eq!(u8::least(), 0);
+/// assert_eq!(7_u8.next(), Some(8));
+/// assert_eq!(u8::MAX.next(), None);
+/// ```
 pub trait Successive: Sized {
     /// The least.
     fn least() -> Self;
@@ -217,6 +282,15 @@ impl<T: Successive> Successive for Option<T> {
 }
 
 /// What keys that begin with a `P` have in common: a row of neighbours.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Prefixed;
+///
+/// assert_eq!(<String as Prefixed<str>>::first("ab"), "ab");
+/// assert_eq!(<String as Prefixed<str>>::beyond("ab").as_deref(), Some("ac"));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` does not begin with a `{P}`",
     label = "no prefix of the key",

@@ -42,6 +42,34 @@ pub(crate) struct Held<R> {
 
 impl<R> Row<R> {
     /// The record itself; a clone of it while the table or another reader shares it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// let mut mine: Account = accounts.get(&1)?.expect("it was inserted").into_record();
+    /// mine.balance = 0;
+    /// assert_eq!(accounts.get(&1)?.map(|account| account.balance), Some(100));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_record(self) -> R
     where
         R: Clone,

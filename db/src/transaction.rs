@@ -68,6 +68,32 @@ impl Tx {
     /// # Errors
     ///
     /// The database was opened without it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// let there = db.transaction(|tx| tx.table::<Account>()?.range(..).count())?;
+    /// assert_eq!(there, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn table<R: Record>(&self) -> Result<TxTable<'_, R>> {
         let place = self.store(|store| Ok(store.place::<R>()))?;
         place.map(|place| self.at(place)).ok_or_else(Store::undeclared::<R>)
@@ -79,6 +105,36 @@ impl Tx {
 
     /// The sequence of the last transaction before this one: what it reads is the outcome of everything up to there,
     /// and a watcher that begins there misses nothing of what comes after.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// // What is read, and from where on to watch what comes after.
+    /// let (rows, from) = db.transaction(|tx| Ok((tx.table::<Account>()?.range(..).all()?, tx.sequence())))?;
+    /// let mut changes = db.watch::<Account>(.., from)?;
+    /// accounts.insert(account(2))?;
+    /// assert_eq!((rows.len(), changes.next()?.key), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sequence(&self) -> u64 {
         self.owner.store.try_borrow().map_or(0, |store| store.last)
     }
@@ -147,7 +203,11 @@ fn encoded<R: Record>(row: &R, mut into: Vec<u8>) -> Result<Vec<u8>> {
     into.clear();
     let mut output = Output::over(into);
     row.encode(&mut output);
-    output.finish().map_err(|(_, why)| Error::new(ErrorKind::TooLarge, why).in_table(R::TABLE))
+    output.finish().map_err(|(_, why)| {
+        Error::new(ErrorKind::TooLarge, why)
+            .in_table(R::TABLE)
+            .remedy("store less deeply nested values, or such as take room")
+    })
 }
 
 /// A table within a transaction. What it reads are the rows as the transaction has them so far.
@@ -186,6 +246,38 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// None but those of every call; see [`ErrorKind`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.get(&1)?.map(|account| account.balance), Some(100));
+    ///     accounts.modify(&1, |account| account.balance = 7)?;
+    ///     assert_eq!(accounts.get(&1)?.map(|account| account.balance), Some(7));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<Q>(&self, key: &Q) -> Result<Option<Row<R>>>
     where
         R::Key: Borrow<Q>,
@@ -199,6 +291,37 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// None but those of every call; see [`ErrorKind`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     let found = accounts.find(Account::EMAIL, "1@example.org")?;
+    ///     assert_eq!(found.map(|account| account.id), Some(1));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find<V, Q>(&self, field: Unique<R, V>, value: &Q) -> Result<Option<Row<R>>>
     where
         V: crate::Key + Borrow<Q>,
@@ -213,6 +336,38 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// `DuplicateKey`, `UniqueConflict`; `KeysExhausted`; `TooLarge`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     accounts.insert(account(2))?;
+    ///     // A statement that is refused has changed nothing, and the closure may go on.
+    ///     assert!(accounts.insert(account(1)).is_err());
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert(&self, row: R) -> Result<R::Key> {
         self.insert_prepared(Prepared::plain(row))
     }
@@ -232,6 +387,37 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// `NotFound` when no row has the key; `UniqueConflict`, `TooLarge`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     let before = accounts.update(Account { balance: 70, ..account(1) })?;
+    ///     assert_eq!(before.balance, 100);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update(&self, row: R) -> Result<Row<R>> {
         self.update_prepared(Prepared::plain(row))
     }
@@ -239,7 +425,9 @@ impl<'t, R: Record> TxTable<'t, R> {
     pub(crate) fn update_prepared(&self, prepared: Prepared<R>) -> Result<Row<R>> {
         let key = prepared.row.key();
         let before = self.put(Put::Update, key, prepared)?;
-        before.ok_or_else(|| Error::new(ErrorKind::NotFound, "no row has the key").in_table(R::TABLE))
+        before.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no row has the key").in_table(R::TABLE).remedy("`upsert` takes either")
+        })
     }
 
     /// Adds a row, or replaces the one of the same key, and answers what was there.
@@ -247,6 +435,37 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// `UniqueConflict`, `KeysExhausted`, `TooLarge`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert!(accounts.upsert(account(1))?.is_some());
+    ///     assert!(accounts.upsert(account(2))?.is_none());
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn upsert(&self, row: R) -> Result<Option<Row<R>>> {
         self.upsert_prepared(Prepared::plain(row))
     }
@@ -267,6 +486,14 @@ impl<'t, R: Record> TxTable<'t, R> {
             Some(bytes) => bytes,
             None => encoded(&row, self.tx.scratch.take())?,
         };
+        let bytes_max = self.tx.store(|store| Ok(store.step_bytes_max))?;
+        if bytes.len() > bytes_max {
+            let what =
+                format!("the row of key {key:?} has {} bytes, and a transaction at most {bytes_max}", bytes.len());
+            return Err(Error::new(ErrorKind::TooLarge, what)
+                .in_table(R::TABLE)
+                .remedy("store it in parts, or allow more with `transaction_bytes_max`"));
+        }
         let (before, number) = self.change(|table, sight| {
             Ok((table.put(how, self.tx.sequence, key, row, bytes.len(), sight)?, table.number))
         })?;
@@ -280,6 +507,37 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// `NotFound` when no row has the key; `KeyChanged` when the closure gave it another; `UniqueConflict`, `TooLarge`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     let now = accounts.modify(&1, |account| account.balance -= 30)?;
+    ///     assert_eq!(now.balance, 70);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn modify<Q>(&self, key: &Q, change: impl FnOnce(&mut R)) -> Result<Row<R>>
     where
         R: Clone,
@@ -309,6 +567,37 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// None but those of every call; see [`ErrorKind`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert!(accounts.delete(&1)?.is_some());
+    ///     assert!(accounts.delete(&1)?.is_none());
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete<Q>(&self, key: &Q) -> Result<Option<Row<R>>>
     where
         R::Key: Borrow<Q>,
@@ -335,6 +624,36 @@ impl<'t, R: Record> TxTable<'t, R> {
     /// # Errors
     ///
     /// None but those of every call; see [`ErrorKind`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.clear()?, 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn clear(&self) -> Result<usize> {
         let (count, number) = self.change(|table, sight| {
             table.see_all(sight);
@@ -350,11 +669,65 @@ impl<'t, R: Record> TxTable<'t, R> {
     }
 
     /// The rows of these keys: `..` is all of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     let poor = accounts.range(..).filter(|account| account.balance < 500).all()?;
+    ///     for account in &poor {
+    ///         accounts.modify(&account.id, |account| account.balance += 10)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn range(&self, keys: impl RangeBounds<R::Key>) -> Query<R, TxTable<'t, R>> {
         Query::new(*self, Scan::new(Source::keys(keys)))
     }
 
     /// The rows whose key begins so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Line {
+    /// #     #[key]
+    /// #     room: String,
+    /// #     #[key]
+    /// #     number: u64,
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Line>().in_memory()?;
+    /// # let lines = db.table::<Line>()?;
+    /// lines.insert(Line { room: "hall".to_owned(), number: 1 })?;
+    /// let there = db.transaction(|tx| tx.table::<Line>()?.prefix(&"hall".to_owned()).count())?;
+    /// assert_eq!(there, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prefix<P: ?Sized>(&self, prefix: &P) -> Query<R, TxTable<'t, R>>
     where
         R::Key: Prefixed<P>,
@@ -363,6 +736,36 @@ impl<'t, R: Record> TxTable<'t, R> {
     }
 
     /// The rows with this value in a field with an index.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.by(Account::CITY, "Oslo").count()?, 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn by<I, Q>(&self, index: I, value: &Q) -> Query<R, TxTable<'t, R>>
     where
         I: Indexed<R>,
@@ -373,11 +776,71 @@ impl<'t, R: Record> TxTable<'t, R> {
     }
 
     /// The rows with one of these values in a field with an index, in the order of the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.by_range(Account::CITY, "A".to_owned().."P".to_owned()).count()?, 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn by_range<I: Indexed<R>>(&self, index: I, values: impl RangeBounds<I::Value>) -> Query<R, TxTable<'t, R>> {
         Query::new(*self, Scan::new(Source::values(index, values)))
     }
 
     /// The rows whose value in a field with an index begins so, in the order of the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// accounts.insert(account(1))?;
+    /// db.transaction(|tx| {
+    ///     let accounts = tx.table::<Account>()?;
+    ///     assert_eq!(accounts.by_prefix(Account::CITY, "Os").count()?, 1);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn by_prefix<I: Indexed<R>, P: ?Sized>(&self, index: I, prefix: &P) -> Query<R, TxTable<'t, R>>
     where
         I::Value: Prefixed<P>,

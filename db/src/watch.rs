@@ -20,6 +20,34 @@ use crate::table::Table;
 const PAGE_CHANGES: usize = 256;
 
 /// One change of one row.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// let mut changes = db.watch::<Account>(.., db.sequence()?)?;
+/// accounts.insert(account(1))?;
+/// let change = changes.next()?;
+/// assert_eq!((change.key, change.row.map(|row| row.balance)), (1, Some(100)));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Change<R: Record> {
     /// The sequence of the transaction it was in.
     pub sequence: u64,
@@ -46,6 +74,34 @@ impl<R: Record> fmt::Debug for Change<R> {
 }
 
 /// A change feed of a table; see [`Db::watch`](crate::Db::watch).
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// let mut changes = db.watch::<Account>(.., db.sequence()?)?;
+/// accounts.insert(account(1))?;
+/// // Somewhere else: what happens to these keys, from then on.
+/// assert_eq!(changes.next()?.key, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Watch<R: Record> {
     owner: Place,
     place: usize,
@@ -85,6 +141,35 @@ impl<R: Record> Watch<R> {
     ///
     /// `Lagged` when changes behind this watcher's position are no longer kept, from then on always: read the table,
     /// and begin a new watch at the sequence the error names, or at that of the reading. `Closed`, `Cancelled`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// let mut changes = db.watch::<Account>(.., db.sequence()?)?;
+    /// accounts.insert(account(1))?;
+    /// accounts.delete(&1)?;
+    /// assert!(changes.next()?.row.is_some());
+    /// assert!(changes.next()?.row.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[expect(clippy::should_implement_trait, reason = "it parks, so it cannot be an iterator's")]
     pub fn next(&mut self) -> Call<impl Future<Output = Result<Change<R>>>> {
         Call::new(async move {
@@ -103,6 +188,39 @@ impl<R: Record> Watch<R> {
     }
 
     /// The sequence to go on from, later and elsewhere: every transaction up to it has been handed out whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[derive(wo::Record, Clone, Debug)]
+    /// # struct Account {
+    /// #     #[key]
+    /// #     id: u64,
+    /// #     #[unique]
+    /// #     email: String,
+    /// #     #[index]
+    /// #     city: String,
+    /// #     balance: i64,
+    /// # }
+    /// # fn account(id: u64) -> Account {
+    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+    /// # }
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+    /// # let accounts = db.table::<Account>()?;
+    /// let mut changes = db.watch::<Account>(.., db.sequence()?)?;
+    /// accounts.insert(account(1))?;
+    /// changes.next()?;
+    /// let kept = changes.sequence();
+    /// drop(changes);
+    ///
+    /// accounts.insert(account(2))?;
+    /// let mut later = db.watch::<Account>(.., kept)?;
+    /// assert_eq!(later.next()?.key, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sequence(&self) -> u64 {
         self.sequence
     }

@@ -4,6 +4,7 @@
 //! nothing on the disk. After a failed commit the error says which of three things is so: it is not there and never
 //! will be, nobody knows, or the database takes no commits any more.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -108,6 +109,15 @@ pub enum OpenError {
         /// What does not fit: the table, the field, and the remedy.
         cause: Undecodable,
     },
+    /// A table was asked for that is not there.
+    UnknownTable {
+        /// The data directory.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+        /// The tables that are there.
+        known: Vec<String>,
+    },
     /// The disk has no room for the first segment.
     NoSpace {
         /// The data directory.
@@ -130,10 +140,31 @@ impl OpenError {
         if is_full(&error) { OpenError::NoSpace { dir: path, error } } else { OpenError::Io { path, error } }
     }
 
+    /// What to do about it.
+    pub fn remedy(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            OpenError::AlreadyOpen { pid: Some(pid), .. } if *pid == std::process::id() => {
+                "share its handle instead of opening it again"
+            }
+            OpenError::AlreadyOpen { .. } => "end it first, or choose another directory",
+            OpenError::Foreign { .. } => "move it away, or choose another directory",
+            OpenError::NewerFormat { .. } => "use a newer release",
+            OpenError::CorruptMiddle { .. } => "restore a backup, or `wo-db salvage` it",
+            OpenError::Missing { .. } => "restore a backup, or `wo-db salvage` what there is",
+            OpenError::Undecodable { .. } => "open it with the program that wrote it, or a newer one",
+            OpenError::UnknownTable { known, .. } => return Cow::Owned(format!("there are: {}", known.join(", "))),
+            OpenError::NoSpace { .. } => "free some space, or use smaller segments",
+            OpenError::Io { error, .. } => remedy_of(error),
+        })
+    }
+
     /// The file or directory it is about.
     pub fn path(&self) -> &Path {
         match self {
-            OpenError::AlreadyOpen { dir, .. } | OpenError::Missing { dir, .. } | OpenError::NoSpace { dir, .. } => dir,
+            OpenError::AlreadyOpen { dir, .. }
+            | OpenError::Missing { dir, .. }
+            | OpenError::UnknownTable { dir, .. }
+            | OpenError::NoSpace { dir, .. } => dir,
             OpenError::Foreign { file, .. }
             | OpenError::NewerFormat { file, .. }
             | OpenError::CorruptMiddle { file, .. }
@@ -148,37 +179,27 @@ impl fmt::Display for OpenError {
         write!(f, "open {}: ", self.path().display())?;
         match self {
             OpenError::AlreadyOpen { pid: Some(pid), .. } if *pid == std::process::id() => {
-                f.write_str("this process has the database open already; share its handle instead of opening it again")
+                f.write_str("this process has the database open already")
             }
-            OpenError::AlreadyOpen { pid: Some(pid), .. } => {
-                write!(f, "process {pid} has the database open; end it first, or choose another directory")
+            OpenError::AlreadyOpen { pid: Some(pid), .. } => write!(f, "process {pid} has the database open"),
+            OpenError::AlreadyOpen { pid: None, .. } => f.write_str("another process has the database open"),
+            OpenError::Foreign { reason, .. } => write!(f, "not a file of this database: {reason}"),
+            OpenError::NewerFormat { version, known, .. } => {
+                write!(f, "it has format version {version}, and this program knows versions up to {known}")
             }
-            OpenError::AlreadyOpen { pid: None, .. } => {
-                f.write_str("another process has the database open; end it first, or choose another directory")
+            OpenError::CorruptMiddle { offset, reason, .. } => {
+                write!(f, "broken at byte {offset}, with whole data behind it: {reason}")
             }
-            OpenError::Foreign { reason, .. } => {
-                write!(f, "not a file of this database: {reason}; move it away, or choose another directory")
-            }
-            OpenError::NewerFormat { version, known, .. } => write!(
-                f,
-                "it has format version {version}, and this program knows versions up to {known}; use a newer release"
-            ),
-            OpenError::CorruptMiddle { offset, reason, .. } => write!(
-                f,
-                "broken at byte {offset}, with whole data behind it: {reason}; restore a backup, or `wo-db salvage` it"
-            ),
-            OpenError::Missing { what, .. } => {
-                write!(f, "{what}; restore a backup, or `wo-db salvage` what there is")
-            }
+            OpenError::Missing { what, .. } => f.write_str(what),
             OpenError::Undecodable { offset, sequence, cause, .. } => write!(
                 f,
                 "the frame at byte {offset} (transaction {sequence}) is whole, but this program cannot read it: {cause}"
             ),
-            OpenError::NoSpace { error, .. } => {
-                write!(f, "no room for the first segment of the log; free some space, or use smaller segments: {error}")
-            }
+            OpenError::UnknownTable { table, .. } => write!(f, "there is no table {table}"),
+            OpenError::NoSpace { error, .. } => write!(f, "no room for the first segment of the log: {error}"),
             OpenError::Io { error, .. } => write!(f, "{error}"),
-        }
+        }?;
+        write!(f, "; {}", self.remedy())
     }
 }
 
@@ -218,8 +239,10 @@ pub enum CommitError {
         /// What the system said then.
         error: IoError,
     },
-    /// The transaction is larger than a frame may be. Nothing was written.
+    /// The transaction is larger than one may be. Nothing was written.
     TooLarge {
+        /// The data directory.
+        dir: PathBuf,
         /// Its size, in bytes.
         bytes: u64,
         /// The largest there may be, in bytes.
@@ -241,30 +264,48 @@ impl CommitError {
     }
 }
 
+impl CommitError {
+    /// The data directory; none for a wait that ended.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            CommitError::NoSpace { dir, .. }
+            | CommitError::CommitUnknown { dir, .. }
+            | CommitError::Poisoned { dir, .. }
+            | CommitError::TooLarge { dir, .. }
+            | CommitError::Closed { dir } => Some(dir),
+            CommitError::Cancelled => None,
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            CommitError::NoSpace { .. } => "free some space: then commits work again",
+            CommitError::CommitUnknown { .. } => "look at the disk, then open the database anew to see",
+            CommitError::Poisoned { .. } => "look at the disk, then open the database anew",
+            CommitError::TooLarge { .. } => "split it, or allow more with `transaction_bytes_max`",
+            CommitError::Closed { .. } => "open the database again",
+            CommitError::Cancelled => "wrap what must be known in `wo::protect`",
+        })
+    }
+}
+
 impl fmt::Display for CommitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CommitError::NoSpace { dir, error } => {
-                write!(f, "commit to {}: the disk is full and the transaction undone: {error}", dir.display())
-            }
-            CommitError::CommitUnknown { dir, error } => write!(
-                f,
-                "commit to {}: it may be on the disk or not: {error}; open the database anew to see, after looking at \
-                 the disk",
-                dir.display()
-            ),
-            CommitError::Poisoned { dir, error } => write!(
-                f,
-                "commit to {}: refused since an earlier write failed: {error}; open the database anew, after looking \
-                 at the disk",
-                dir.display()
-            ),
-            CommitError::TooLarge { bytes, bytes_max } => {
-                write!(f, "a transaction of {bytes} bytes; at most {bytes_max} fit, so split it")
-            }
-            CommitError::Closed { dir } => write!(f, "commit to {}: the database is closed", dir.display()),
-            CommitError::Cancelled => f.write_str("the wait for a commit was cancelled; the commit goes on"),
+        if let Some(dir) = self.path() {
+            write!(f, "commit to {}: ", dir.display())?;
         }
+        match self {
+            CommitError::NoSpace { error, .. } => write!(f, "the disk is full and the transaction undone: {error}"),
+            CommitError::CommitUnknown { error, .. } => write!(f, "it may be on the disk or not: {error}"),
+            CommitError::Poisoned { error, .. } => write!(f, "refused since an earlier write failed: {error}"),
+            CommitError::TooLarge { bytes, bytes_max, .. } => {
+                write!(f, "a transaction of {bytes} bytes, and at most {bytes_max} fit")
+            }
+            CommitError::Closed { .. } => f.write_str("the database is closed"),
+            CommitError::Cancelled => f.write_str("the wait for a commit was cancelled; the commit goes on"),
+        }?;
+        write!(f, "; {}", self.remedy())
     }
 }
 
@@ -317,8 +358,10 @@ pub enum CopyError {
     Refused {
         /// The data directory.
         dir: PathBuf,
-        /// Why not, and the remedy.
+        /// Why not.
         reason: String,
+        /// What to do about it.
+        remedy: &'static str,
     },
 }
 
@@ -328,23 +371,59 @@ impl CopyError {
     }
 }
 
+impl CopyError {
+    /// The file or directory it is about; none for a wait that ended.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            CopyError::Io { path, .. } => Some(path),
+            CopyError::OtherGeneration { dir, .. }
+            | CopyError::Busy { dir }
+            | CopyError::NotEmpty { dir }
+            | CopyError::Refused { dir, .. } => Some(dir),
+            CopyError::Source(error) => Some(error.path()),
+            CopyError::Commit(error) => error.path(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            CopyError::Io { error, .. } if is_full(error) => "free some space, or choose another disk",
+            CopyError::Io { error, .. } => remedy_of(error),
+            CopyError::OtherGeneration { .. } => "leave it to its new owner, and close this handle",
+            CopyError::Busy { .. } => "wait for it",
+            CopyError::NotEmpty { .. } => "name a new directory",
+            CopyError::Source(error) => return error.remedy(),
+            CopyError::Commit(error) => return error.remedy(),
+            CopyError::Refused { remedy, .. } => remedy,
+        })
+    }
+}
+
 impl fmt::Display for CopyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut at = |dir: &Path| write!(f, "{}: ", dir.display());
         match self {
-            CopyError::Io { path, error } => write!(f, "{}: {error}", path.display()),
-            CopyError::OtherGeneration { dir, ours, found } => write!(
-                f,
-                "{}: opened anew meanwhile (generation {found}, this is {ours}); its new owner makes snapshots now",
-                dir.display()
-            ),
-            CopyError::Busy { dir } => write!(f, "{}: another copy is being made; wait for it", dir.display()),
-            CopyError::NotEmpty { dir } => {
-                write!(f, "{}: there is something already; name a new directory", dir.display())
-            }
-            CopyError::Source(error) => write!(f, "{error}"),
-            CopyError::Commit(error) => write!(f, "{error}"),
-            CopyError::Refused { dir, reason } => write!(f, "{}: {reason}", dir.display()),
+            // These say all of it.
+            CopyError::Source(error) => return write!(f, "{error}"),
+            CopyError::Commit(error) => return write!(f, "{error}"),
+            CopyError::Io { path: dir, .. }
+            | CopyError::OtherGeneration { dir, .. }
+            | CopyError::Busy { dir }
+            | CopyError::NotEmpty { dir }
+            | CopyError::Refused { dir, .. } => at(dir)?,
         }
+        match self {
+            CopyError::Io { error, .. } => write!(f, "{error}"),
+            CopyError::OtherGeneration { ours, found, .. } => {
+                write!(f, "opened anew meanwhile (generation {found}, this is {ours})")
+            }
+            CopyError::Busy { .. } => f.write_str("another copy is being made"),
+            CopyError::NotEmpty { .. } => f.write_str("there is something already"),
+            CopyError::Refused { reason, .. } => f.write_str(reason),
+            CopyError::Source(_) | CopyError::Commit(_) => Ok(()),
+        }?;
+        write!(f, "; {}", self.remedy())
     }
 }
 
@@ -371,6 +450,21 @@ impl From<CommitError> for CopyError {
     }
 }
 
+/// What to do about a refusal of the system's.
+fn remedy_of(error: &IoError) -> &'static str {
+    match error.errno() {
+        errno::EACCES | errno::EPERM => "give this user the right to read and write there, or choose another directory",
+        errno::EROFS => "mount the file system for writing, or choose another directory",
+        errno::ENOTDIR | errno::EEXIST => "name a directory, or a place where one can be made",
+        errno::ELOOP => "mend the symbolic links, which lead in a circle",
+        errno::ENOENT => "see that the path is right, and that nobody removes it meanwhile",
+        errno::ENAMETOOLONG => "choose a shorter path",
+        errno::EMFILE | errno::ENFILE => "allow more open files, with `ulimit -n`",
+        errno::EIO => "look at the disk; if it is broken, restore a backup on another",
+        _ => "see what the system says of it",
+    }
+}
+
 /// Whether the disk, the user's quota, or the allowed size of a file is used up: all mend themselves once there is
 /// room.
 pub(crate) fn is_full(error: &IoError) -> bool {
@@ -391,8 +485,9 @@ mod tests {
             OpenError::CorruptMiddle { file: "/d".into(), offset: 64, reason: "a checksum".into() }.to_string(),
             CommitError::NoSpace { dir: "/d".into(), error: io }.to_string(),
             CopyError::NotEmpty { dir: "/d".into() }.to_string(),
+            OpenError::io(Path::new("/d"), IoError::new(errno::ELOOP, OpKind::Open, Stage::Completion)).to_string(),
         ];
-        for (words, part) in words.iter().zip(["process 1", "byte 64", "undone", "new directory"]) {
+        for (words, part) in words.iter().zip(["process 1", "byte 64", "undone", "new directory", "circle"]) {
             assert!(words.contains("/d") && words.contains(part), "{words}");
         }
         let nothing = Undecodable::new("a number").in_table("people").in_field("age");

@@ -20,6 +20,8 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 40;
 pub(crate) const END_MARK_BYTES: usize = 4;
 /// Frames begin at multiples of this.
 pub(crate) const ALIGN_BYTES: usize = 8;
+/// The largest file a segment can be, whatever its header says.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 41;
 /// The longest body a frame can have, whatever the options say.
 pub(crate) const BODY_BYTES_MAX: u32 = 1 << 30;
 
@@ -246,7 +248,7 @@ impl SegmentHeader {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> FileStart<SegmentHeader> {
-        read_start(bytes, SEGMENT_MAGIC, |head, id| SegmentHeader {
+        let read = |head: &[u8], id| SegmentHeader {
             id,
             sequence: long(head, 32),
             segment: word(head, 40),
@@ -254,7 +256,12 @@ impl SegmentHeader {
             previous: word(head, 48),
             bytes: long(head, 52),
             recycled: word(head, 12) & 1 == 1,
-        })
+        };
+        match read_start(bytes, SEGMENT_MAGIC, read) {
+            // Nobody makes such a file, and opening would try to.
+            FileStart::Whole(header) if header.bytes > SEGMENT_BYTES_MAX => FileStart::Broken,
+            start => start,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use wo_runtime::os::fs;
 
 use crate::log::body::{self, Entry};
 use crate::log::copy::{InPlace, NewPlace};
-use crate::log::error::{CopyError, OpenError, Undecodable};
+use crate::log::error::{CopyError, OpenError};
 use crate::log::evidence;
 use crate::log::frame::{
     DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SegmentHeader,
@@ -23,7 +23,7 @@ use crate::log::frame::{
 use crate::log::names::{self, Listing};
 use crate::log::snapshot::{self, SnapshotFile};
 use crate::log::window::Window;
-use crate::log::{Log, LogOptions, Progress, Replay};
+use crate::log::{Log, LogOptions, Progress};
 
 /// Frames put into the new log before its writer is waited for.
 const FRAMES_PER_SYNC: usize = 1024;
@@ -140,8 +140,7 @@ async fn take_out(
     found.sort_by_key(|frame| (frame.header.sequence, frame.header.generation));
     tell_missing_segments(from, &found, &mut salvaged.gaps);
 
-    let mut nothing = Nothing;
-    let (log, _) = Log::open(to, &LogOptions::default(), &mut nothing).await?;
+    let (log, _) = Log::open(to, &LogOptions::default(), &mut ()).await?;
     if let Some(snapshot) = &snapshot {
         salvaged.snapshot_entries = put_snapshot(snapshot, &log).await?;
     }
@@ -296,21 +295,4 @@ async fn put_frame(
         }
     }
     Ok(entries)
-}
-
-/// A new directory has nothing to replay.
-struct Nothing;
-
-impl Replay for Nothing {
-    fn catalogue(&mut self, _bytes: &[u8]) -> Result<(), Undecodable> {
-        Ok(())
-    }
-
-    fn snapshot_end(&mut self, _as_of: u64) -> Result<(), Undecodable> {
-        Ok(())
-    }
-
-    fn transaction(&mut self, _sequence: u64, _body: &[u8]) -> Result<(), Undecodable> {
-        Ok(())
-    }
 }

@@ -135,7 +135,7 @@ impl State {
         }
         if bytes.len() as u64 > u64::from(self.entry_bytes_max) {
             let (bytes, bytes_max) = (bytes.len() as u64, u64::from(self.entry_bytes_max));
-            return Err(CommitError::TooLarge { bytes, bytes_max });
+            return Err(CommitError::TooLarge { dir: self.dir.clone(), bytes, bytes_max });
         }
         self.appended += 1;
         if !self.batches.back().is_some_and(|batch| batch.has_room(bytes.len(), self.batch_bytes)) {

@@ -245,24 +245,30 @@ pub struct Parts<'a> {
     slices: Vec<Option<&'a [u8]>>,
 }
 
-impl Parts<'_> {
-    /// The field at this place.
-    pub fn take<T: Field>(&mut self, at: usize, name: &'static str) -> Result<T, Undecodable> {
+impl<'a> Parts<'a> {
+    /// The field at this place, read by this function.
+    pub fn take<T>(
+        &mut self,
+        at: usize,
+        name: &'static str,
+        decode: impl FnOnce(&mut Input<'a>) -> Result<T, Undecodable>,
+    ) -> Result<T, Undecodable> {
         match self.slices.get(at).copied().flatten() {
-            Some(slice) => Input::new(slice).field(name),
+            Some(slice) => Input::new(slice).field(name, decode),
             None => Err(Undecodable::new("stored rows do not have it").within(name)),
         }
     }
 
     /// The field at this place, or its default.
-    pub fn take_or<T: Field>(
+    pub fn take_or<T>(
         &mut self,
         at: usize,
         name: &'static str,
+        decode: impl FnOnce(&mut Input<'a>) -> Result<T, Undecodable>,
         default: impl FnOnce() -> T,
     ) -> Result<T, Undecodable> {
         match self.slices.get(at).copied().flatten() {
-            Some(slice) => Input::new(slice).field(name),
+            Some(slice) => Input::new(slice).field(name, decode),
             None => Ok(default()),
         }
     }
@@ -300,6 +306,47 @@ pub struct OldRow<'a> {
 
 impl OldRow<'_> {
     /// The version it was written by.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// mod before {
+    ///     #[derive(wo::Record)]
+    ///     #[record(table = "people")]
+    ///     pub struct Person {
+    ///         #[key]
+    ///         pub id: u64,
+    ///         pub age: u8,
+    ///     }
+    /// }
+    ///
+    /// #[derive(wo::Record)]
+    /// #[record(table = "people", version = 2, upgrade(1 = from_1))]
+    /// struct Person {
+    ///     #[key]
+    ///     id: u64,
+    ///     born: u16,
+    /// }
+    ///
+    /// fn from_1(old: &wo::db::OldRow<'_>) -> wo::db::Result<Person> {
+    ///     assert_eq!(old.version(), 1);
+    ///     Ok(Person { id: old.get("id")?, born: 2026 - old.get::<u8>("age")? as u16 })
+    /// }
+    ///
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-oldv-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<before::Person>().open(dir)?;
+    /// # db.table::<before::Person>()?.insert(before::Person { id: 1, age: 40 })?;
+    /// # db.close()?;
+    /// # let db = wo::db::Db::builder().table::<Person>().open(dir)?;
+    /// # assert_eq!(db.table::<Person>()?.get(&1)?.map(|person| person.born), Some(1986));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn version(&self) -> u32 {
         self.schema.version
     }
@@ -309,6 +356,48 @@ impl OldRow<'_> {
     /// # Errors
     ///
     /// A field that was not there, or had another type than `T`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// mod before {
+    ///     #[derive(wo::Record)]
+    ///     #[record(table = "people")]
+    ///     pub struct Person {
+    ///         #[key]
+    ///         pub id: u64,
+    ///         pub age: u8,
+    ///     }
+    /// }
+    ///
+    /// #[derive(wo::Record)]
+    /// #[record(table = "people", version = 2, upgrade(1 = from_1))]
+    /// struct Person {
+    ///     #[key]
+    ///     id: u64,
+    ///     born: u16,
+    /// }
+    ///
+    /// fn from_1(old: &wo::db::OldRow<'_>) -> wo::db::Result<Person> {
+    ///     // A wrong name or type is an error that says what the row has.
+    ///     assert!(old.get::<u64>("age").is_err() && old.get::<u8>("aeg").is_err());
+    ///     Ok(Person { id: old.get("id")?, born: 2026 - old.get::<u8>("age")? as u16 })
+    /// }
+    ///
+    /// # #[wo::main]
+    /// # fn main() -> Result<(), wo::db::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("wo-db-oldg-{}", std::process::id()));
+    /// # let dir = dir.as_path();
+    /// # let db = wo::db::Db::builder().table::<before::Person>().open(dir)?;
+    /// # db.table::<before::Person>()?.insert(before::Person { id: 1, age: 40 })?;
+    /// # db.close()?;
+    /// # let db = wo::db::Db::builder().table::<Person>().open(dir)?;
+    /// # assert_eq!(db.table::<Person>()?.get(&1)?.map(|person| person.born), Some(1986));
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).unwrap();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<T: Field>(&self, field: &str) -> Result<T> {
         let refuse = |what: String| {
             Error::new(ErrorKind::Schema, what).in_table(self.schema.table.clone()).in_field(field.to_owned())

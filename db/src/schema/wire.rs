@@ -7,8 +7,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::schema::field::Field;
-
 /// Values within values, at most: a reader that recurses must come to an end before its stack does.
 pub(crate) const DEPTH_MAX: u32 = 64;
 
@@ -223,10 +221,14 @@ impl<'a> Input<'a> {
         Ok(value)
     }
 
-    /// A field of this name.
+    /// A field of this name, read by this function.
     #[inline]
-    pub fn field<T: Field>(&mut self, name: &'static str) -> Result<T, Undecodable> {
-        T::decode(self).map_err(|error| error.within(name))
+    pub fn field<T>(
+        &mut self,
+        name: &'static str,
+        decode: impl FnOnce(&mut Input<'a>) -> Result<T, Undecodable>,
+    ) -> Result<T, Undecodable> {
+        decode(self).map_err(|error| error.within(name))
     }
 }
 

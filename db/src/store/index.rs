@@ -14,12 +14,66 @@ use crate::record::{Key, Record};
 use crate::row::Stored;
 
 /// A field that rows are found by: the constant of that name that `#[index]` gives a record.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// accounts.insert(account(1))?;
+/// // The derive makes one for each field with `#[index]`, in capitals.
+/// assert_eq!(accounts.by(Account::CITY, "Oslo").count()?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Index<R, V> {
     at: usize,
     of: PhantomData<fn(&R) -> V>,
 }
 
 /// A field of which no two rows have the same value: the constant of that name that `#[unique]` gives a record.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// accounts.insert(account(1))?;
+/// // The derive makes one for each field with `#[unique]`, in capitals.
+/// assert!(accounts.find(Account::EMAIL, "1@example.org")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Unique<R, V> {
     at: usize,
     of: PhantomData<fn(&R) -> V>,
@@ -63,6 +117,44 @@ marker!(Index);
 marker!(Unique);
 
 /// An index of a record, unique or not: what queries by a field take.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
+/// # let accounts = db.table::<Account>()?;
+/// use wo::db::{Indexed, Table};
+///
+/// /// How many rows there are of each of these values, whatever the index.
+/// #[wo::fiber]
+/// fn counts<I: Indexed<Account>>(accounts: Table<Account>, index: I, values: Vec<I::Value>) -> wo::db::Result<Vec<usize>> {
+///     let mut counts = Vec::new();
+///     for value in values {
+///         counts.push(accounts.by(index, &value).count()?);
+///     }
+///     Ok(counts)
+/// }
+///
+/// accounts.insert(account(1))?;
+/// assert_eq!(counts(accounts, Account::CITY, vec!["Oslo".to_owned(), "Rome".to_owned()])?, [1, 0]);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Indexed<R: Record>: Copy + Send + Sync + 'static {
     /// What the field holds.
     type Value: Key;

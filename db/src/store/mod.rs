@@ -25,11 +25,16 @@ pub(crate) struct Store {
     /// The newest transaction, and the newest that is certain.
     pub(crate) last: u64,
     pub(crate) durable: u64,
+    /// The longest step there may be.
+    pub(crate) step_bytes_max: usize,
+    /// While loading: the table whose rows are being made, by functions of the program's too.
+    pub(crate) loading: Option<&'static str>,
 }
 
 impl Store {
-    pub(crate) fn new(dropped: Vec<String>) -> Store {
-        Store { tables: Vec::new(), dropped, numbered: Vec::new(), catalogue: None, last: 0, durable: 0 }
+    pub(crate) fn new(dropped: Vec<String>, step_bytes_max: usize) -> Store {
+        let (tables, numbered) = (Vec::new(), Vec::new());
+        Store { tables, dropped, numbered, catalogue: None, last: 0, durable: 0, step_bytes_max, loading: None }
     }
 
     /// Adds a table.
@@ -109,7 +114,9 @@ impl Store {
                 )
             })?;
             if let (_, Some(place)) = self.numbered[at] {
-                self.tables[place].1.load(sequence, step)?;
+                let table = &mut self.tables[place].1;
+                self.loading = Some(table.name());
+                table.load(sequence, step)?;
             }
         }
         self.last = self.last.max(sequence);
@@ -127,6 +134,7 @@ impl Store {
         self.durable = self.last;
         let mut next = self.numbered.last().map_or(1, |(number, _)| number + 1);
         for (_, table) in &mut self.tables {
+            self.loading = Some(table.name());
             table.finish_loading()?;
             if table.number() == 0 {
                 table.set_number(next);

@@ -58,12 +58,13 @@ async fn make(dir: &Path, log: &Log, rows: &Rows) -> Result<Compacted, CopyError
     let Some(catalogue) = &rows.catalogue else {
         return Ok(Compacted { snapshot: None, rows: 0, bytes: 0, segments_freed: 0 });
     };
-    let refuse = |reason: &str| CopyError::Refused { dir: dir.to_owned(), reason: reason.to_owned() };
+    let refuse = |reason: &str| CopyError::Refused {
+        dir: dir.to_owned(),
+        reason: reason.to_owned(),
+        remedy: "open it once with its program, which makes one form of them",
+    };
     if rows.has_changed {
-        return Err(refuse(
-            "tables were changed since the last snapshot, so rows of several forms are in the log; open it once with \
-             its program, which makes one form of them",
-        ));
+        return Err(refuse("tables were changed since the last snapshot, so rows of several forms are in the log"));
     }
     let mut catalogue = Catalogue::clone(catalogue);
     for table in &mut catalogue.tables {

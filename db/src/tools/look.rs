@@ -4,9 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
+use wo_runtime::error::errno;
+use wo_runtime::os::fs::OpenOptions;
+
 use crate::log::Replay;
 use crate::log::error::{OpenError, Undecodable};
-use crate::log::examine::{Contents, examine};
+use crate::log::examine::{Contents, examine, has_snapshot};
 use crate::schema::catalogue::{Catalogue, Change};
 use crate::schema::value::Value;
 use crate::tools::rows::{Rows, Stored, compare, known, read_catalogue, undecodable};
@@ -34,8 +37,45 @@ impl Replay for Reader {
     }
 }
 
+/// How often a directory that somebody writes to is looked at anew, when its files changed under the look.
+const TRIES: u32 = 8;
+
+/// Looks, and looks again while what it found may only be that whoever has the directory open took files into use
+/// again.
+async fn settled<T>(dir: &Path, mut look: impl AsyncFnMut() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    let mut tries = 1;
+    loop {
+        match look().await {
+            Err(error) if tries < TRIES && may_be_change(&error) && holder(dir).await?.is_some() => tries += 1,
+            looked => return looked,
+        }
+    }
+}
+
+fn may_be_change(error: &OpenError) -> bool {
+    match error {
+        OpenError::CorruptMiddle { .. } | OpenError::Missing { .. } | OpenError::Undecodable { .. } => true,
+        OpenError::Io { error, .. } => matches!(error.errno(), errno::ENOENT | errno::ENODATA),
+        _ => false,
+    }
+}
+
+/// The process that has a directory open, where the system tells.
+pub(crate) async fn holder(dir: &Path) -> Result<Option<u32>, OpenError> {
+    let opened = OpenOptions::new().read(true).directory(true).open(dir).await;
+    Ok(opened.map_err(|error| OpenError::io(dir, error))?.lock_holder().await)
+}
+
 pub(crate) async fn verify(dir: &Path, progress: Told<'_>) -> Result<Contents, OpenError> {
-    examine(dir, &mut Reader::default(), progress).await
+    settled(dir, async || examine(dir, &mut Reader::default(), progress).await).await
+}
+
+async fn rows_of(dir: &Path, progress: Told<'_>) -> Result<(Contents, Rows), OpenError> {
+    settled(dir, async || {
+        let mut rows = Rows::default();
+        Ok((examine(dir, &mut rows, progress).await?, rows))
+    })
+    .await
 }
 
 /// What is in a data directory.
@@ -63,8 +103,7 @@ pub struct TableStats {
 }
 
 pub(crate) async fn stats(dir: &Path, progress: Told<'_>) -> Result<Stats, OpenError> {
-    let mut rows = Rows::default();
-    let contents = examine(dir, &mut rows, progress).await?;
+    let (contents, rows) = rows_of(dir, progress).await?;
     let catalogue = rows.catalogue.clone().unwrap_or_default();
     let tables = catalogue.tables.iter().map(|table| {
         let stored = rows.tables.get(&table.number);
@@ -112,15 +151,13 @@ impl fmt::Display for Stats {
 }
 
 pub(crate) async fn dump(dir: &Path, table: Option<&str>, line: &mut dyn FnMut(&str) -> bool) -> Result<(), OpenError> {
-    let mut rows = Rows::default();
-    examine(dir, &mut rows, &mut unseen()).await?;
-    let Some(catalogue) = rows.catalogue.clone() else { return Ok(()) };
+    let (_, rows) = rows_of(dir, &mut unseen()).await?;
+    let catalogue = rows.catalogue.clone().unwrap_or_default();
     if let Some(table) = table
         && !catalogue.tables.iter().any(|known| known.table == table)
     {
-        let known: Vec<&str> = catalogue.tables.iter().map(|known| known.table.as_str()).collect();
-        let what = format!("there is no table {table}; there are: {}", known.join(", "));
-        return Err(OpenError::Missing { dir: dir.to_owned(), what });
+        let known = catalogue.tables.iter().map(|known| known.table.clone()).collect();
+        return Err(OpenError::UnknownTable { dir: dir.to_owned(), table: table.to_owned(), known });
     }
     for (number, stored) in &rows.tables {
         let name = catalogue.table(*number).map(|table| table.table.as_str());
@@ -187,13 +224,17 @@ impl Replay for Teller<'_> {
             })
             .collect();
         self.more = (self.line)(&format!("{{\"sequence\":{sequence},\"changes\":[{}]}}", changes.join(",")));
+        // A second look begins behind what was told.
+        self.from = sequence + 1;
         Ok(())
     }
 }
 
 pub(crate) async fn transactions(dir: &Path, from: u64, line: &mut dyn FnMut(&str) -> bool) -> Result<(), OpenError> {
-    let in_snapshot = crate::log::examine::has_snapshot(dir).await?;
-    let mut teller = Teller { catalogue: None, in_snapshot, from, line, more: true };
-    examine(dir, &mut teller, &mut unseen()).await?;
-    Ok(())
+    let mut teller = Teller { catalogue: None, in_snapshot: false, from, line, more: true };
+    settled(dir, async || {
+        teller.in_snapshot = has_snapshot(dir).await?;
+        examine(dir, &mut teller, &mut unseen()).await.map(drop)
+    })
+    .await
 }

@@ -1,7 +1,8 @@
 //! What the command `wo-db` does, for programs: looking at data directories without their program, and mending them.
 //!
-//! All of it works on directories nobody has open in this program; all but [`compact`] only reads. The tables are known
-//! from the catalogue in the directory itself.
+//! All but [`compact`] only reads, and all but that and [`salvage`] works beside a program that has the directory open:
+//! what is looked at then is the state of some moment, and its end may be on its way. The tables are known from the
+//! catalogue in the directory itself.
 
 mod compact;
 mod look;
@@ -65,6 +66,37 @@ pub fn verify<P: AsRef<Path>>(
 /// # Errors
 ///
 /// As [`verify`].
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tstats-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// let stats = wo::db::tools::stats(dir, |_, _| ()).unwrap();
+/// assert_eq!((stats.tables[0].table.as_str(), stats.tables[0].rows), ("account", 1));
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn stats<P: AsRef<Path>>(
     dir: P,
     mut progress: impl FnMut(u64, u64),
@@ -78,6 +110,42 @@ pub fn stats<P: AsRef<Path>>(
 /// # Errors
 ///
 /// As [`verify`].
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tdump-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// let mut lines = Vec::new();
+/// let line = |line: &str| {
+///     lines.push(line.to_owned());
+///     true
+/// };
+/// wo::db::tools::dump(dir, Some("account"), line).unwrap();
+/// assert!(lines[0].starts_with(r#"{"table":"account","row":{"id":1,"#));
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn dump<P: AsRef<Path>>(
     dir: P,
     table: Option<&str>,
@@ -92,6 +160,42 @@ pub fn dump<P: AsRef<Path>>(
 /// # Errors
 ///
 /// As [`verify`].
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tlog-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// let mut count = 0;
+/// let line = |_: &str| {
+///     count += 1;
+///     true
+/// };
+/// wo::db::tools::transactions(dir, 0, line).unwrap();
+/// assert_eq!(count, 1);
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn transactions<P: AsRef<Path>>(
     dir: P,
     from: u64,
@@ -106,6 +210,37 @@ pub fn transactions<P: AsRef<Path>>(
 /// # Errors
 ///
 /// As opening it; and when tables were changed since the last snapshot, which their program alone can make one of.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tcompact-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// let made = wo::db::tools::compact(dir).unwrap();
+/// assert_eq!(made.rows, 1);
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn compact<P: AsRef<Path>>(dir: P) -> Call<impl Future<Output = Result<Compacted, CopyError>>> {
     Call::new(async move { compact::compact(dir.as_ref()).await })
 }
@@ -116,6 +251,39 @@ pub fn compact<P: AsRef<Path>>(dir: P) -> Call<impl Future<Output = Result<Compa
 ///
 /// As [`verify`] for what is copied; when the new directory is there and not empty; and what the system refuses.
 /// Nothing is left then.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tcopy-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// # let to = dir.with_extension("copy");
+/// let made = wo::db::tools::copy(dir, &to, |_, _| ()).unwrap();
+/// assert_eq!(made.dir, to);
+/// # std::fs::remove_dir_all(&to).unwrap();
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(
     from: P,
     to: Q,
@@ -125,17 +293,56 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(
 }
 
 /// Takes what is whole out of a broken data directory, into a new one, and says what was lost. The old one is only
-/// read.
+/// read, and nobody may have it open: what is still being written is no loss.
 ///
 /// # Errors
 ///
-/// When there is nothing of a database in it, and as [`copy`] for the new directory.
+/// `AlreadyOpen`; when there is nothing of a database in it, and as [`copy`] for the new directory.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone, Debug)]
+/// # struct Account {
+/// #     #[key]
+/// #     id: u64,
+/// #     #[unique]
+/// #     email: String,
+/// #     #[index]
+/// #     city: String,
+/// #     balance: i64,
+/// # }
+/// # fn account(id: u64) -> Account {
+/// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), wo::db::Error> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-tsalvage-{}", std::process::id()));
+/// # let dir = dir.as_path();
+/// # let db = wo::db::Db::builder().table::<Account>().open(dir)?;
+/// # let accounts = db.table::<Account>()?;
+/// # accounts.insert(account(1))?;
+/// # db.close()?;
+/// # let to = dir.with_extension("salvaged");
+/// let made = wo::db::tools::salvage(dir, &to, |_, _| ()).unwrap();
+/// assert!(made.gaps.is_empty(), "it was whole");
+/// # std::fs::remove_dir_all(&to).unwrap();
+/// # std::fs::remove_dir_all(dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 pub fn salvage<P: AsRef<Path>, Q: AsRef<Path>>(
     from: P,
     to: Q,
     mut progress: impl FnMut(u64, u64),
 ) -> Call<impl Future<Output = Result<Salvaged, CopyError>>> {
-    Call::new(async move { crate::log::salvage::salvage(from.as_ref(), to.as_ref(), &mut progress).await })
+    Call::new(async move {
+        let from = from.as_ref();
+        if let Some(pid) = look::holder(from).await? {
+            return Err(OpenError::AlreadyOpen { dir: from.to_owned(), pid: Some(pid) }.into());
+        }
+        crate::log::salvage::salvage(from, to.as_ref(), &mut progress).await
+    })
 }
 
 /// A progress nobody looks at.

@@ -21,9 +21,20 @@ wo-db: looks at the data directories of wo's database, copies them, and mends th
   -q, --quiet                 no progress bar
   -h, --help    -V, --version
 
-Only `compact` changes DIR. Exit status: 0 whole or done, 1 the system refused something, 2 usage, 3 it opens but
-there is something to know (a torn tail, a broken snapshot that is not needed), 4 broken or with gaps, 5 not a database,
-6 written by a newer release, 7 not to be made sense of, 8 somebody has it open, 9 no room.
+Only `compact` changes DIR. Beside a program that has DIR open all but `salvage` and `compact` work, on the state of some
+moment; those two are refused. Progress is shown on stderr when that is a terminal.
+
+Exit status:
+  0  whole, or done
+  1  the system refused something
+  2  usage, or a table that is not there
+  3  it opens, and there is something to know: a torn tail, or a broken snapshot that is not needed
+  4  broken, or salvaged with gaps
+  5  not a database
+  6  written by a newer release
+  7  whole, and not to be made sense of
+  8  somebody has it open
+  9  no room
 ";
 
 /// What was asked for.
@@ -125,6 +136,14 @@ mod tests {
         assert_eq!(read("backup d to"), command(Verb::Backup { to: "to".into() }));
         assert!(matches!(read("-q stats d"), Ok(Asked::Command(Command { quiet: true, .. }))));
         assert!(matches!(read("--help"), Ok(Asked::Text(text)) if text.contains("salvage")));
+    }
+
+    #[test]
+    fn every_exit_status_is_explained() {
+        use crate::status::{BROKEN, FAILED, FOREIGN, FULL, MENDABLE, NEWER, OPEN, UNDECODABLE, USAGE, WHOLE};
+        for status in [WHOLE, FAILED, USAGE, MENDABLE, BROKEN, FOREIGN, NEWER, UNDECODABLE, OPEN, FULL] {
+            assert!(HELP.contains(&format!("\n  {status}  ")), "{status}");
+        }
     }
 
     #[test]

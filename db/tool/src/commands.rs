@@ -37,13 +37,13 @@ pub async fn run(command: Command) -> u8 {
             )
         }
         Verb::Dump { table } => {
-            let mut lines = Lines::default();
+            let mut lines = Lines::new("reading", quiet);
             let dumped = tools::dump(&dir, table.as_deref(), |line: &str| lines.put(line)).await;
             lines.end();
             dumped.map_or_else(|error| refused(&error), |()| status::WHOLE)
         }
         Verb::Log { from } => {
-            let mut lines = Lines::default();
+            let mut lines = Lines::new("reading", quiet);
             let told = tools::transactions(&dir, from, |line: &str| lines.put(line)).await;
             lines.end();
             told.map_or_else(|error| refused(&error), |()| status::WHOLE)
@@ -60,13 +60,18 @@ pub async fn run(command: Command) -> u8 {
             drop(bar);
             salvaged.map_or_else(|error| not_made(&error), |salvaged| tell_salvaged(&salvaged))
         }
-        Verb::Compact => tools::compact(&dir).await.map_or_else(
-            |error| not_made(&error),
-            |compacted| {
-                say(&compacted.to_string());
-                status::WHOLE
-            },
-        ),
+        Verb::Compact => {
+            let bar = Bar::endless("compacting", quiet);
+            let compacted = tools::compact(&dir).await;
+            drop(bar);
+            compacted.map_or_else(
+                |error| not_made(&error),
+                |compacted| {
+                    say(&compacted.to_string());
+                    status::WHOLE
+                },
+            )
+        }
     }
 }
 
@@ -83,7 +88,8 @@ fn not_made(error: &CopyError) -> u8 {
 fn tell_verified(dir: &Path, contents: &Contents) -> u8 {
     let mut text = format!("{}: ", dir.display());
     let mut status = status::WHOLE;
-    if let Some(torn) = &contents.torn_tail {
+    // While somebody writes, the end is always about to be whole.
+    if let Some(torn) = contents.torn_tail.as_ref().filter(|_| contents.open_in.is_none()) {
         let (bytes, offset) = (contents.torn_tail_bytes, torn.offset);
         text += &format!(
             "torn tail: {bytes} bytes at byte {offset} of {} ({}); the next opening cuts them, and nothing in them was \
@@ -127,23 +133,31 @@ fn tell_salvaged(salvaged: &Salvaged) -> u8 {
     if salvaged.gaps.is_empty() { status::WHOLE } else { status::BROKEN }
 }
 
-/// Lines for stdout, many at once.
-#[derive(Default)]
-struct Lines(Vec<u8>);
+/// Lines for stdout, many at once; a bar until the first of them comes.
+struct Lines {
+    bytes: Vec<u8>,
+    bar: Option<Bar>,
+}
 
 impl Lines {
     const BYTES_MAX: usize = 64 << 10;
 
+    fn new(what: &'static str, quiet: bool) -> Lines {
+        Lines { bytes: Vec::new(), bar: Some(Bar::endless(what, quiet)) }
+    }
+
     /// False when nobody reads any more.
     fn put(&mut self, line: &str) -> bool {
-        self.0.extend_from_slice(line.as_bytes());
-        self.0.push(b'\n');
-        self.0.len() < Lines::BYTES_MAX || self.write()
+        self.bytes.extend_from_slice(line.as_bytes());
+        self.bytes.push(b'\n');
+        self.bytes.len() < Lines::BYTES_MAX || self.write()
     }
 
     fn write(&mut self) -> bool {
-        let written = std::io::stdout().lock().write_all(&self.0);
-        self.0.clear();
+        self.bar = None;
+        let mut stdout = std::io::stdout().lock();
+        let written = stdout.write_all(&self.bytes).and_then(|()| stdout.flush());
+        self.bytes.clear();
         written.is_ok()
     }
 

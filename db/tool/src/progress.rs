@@ -22,6 +22,16 @@ impl Bar {
         Bar(bar)
     }
 
+    /// One for what nobody knows the length of.
+    pub fn endless(what: &'static str, quiet: bool) -> Bar {
+        if quiet {
+            return Bar(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new_spinner().with_message(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Bar(bar)
+    }
+
     /// So much is done, of so much.
     pub fn tell(&self, done: u64, total: u64) {
         self.0.set_length(total);

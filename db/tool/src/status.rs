@@ -6,7 +6,7 @@ use wo_db::tools::{CommitError, CopyError, OpenError};
 pub const WHOLE: u8 = 0;
 /// The system refused something.
 pub const FAILED: u8 = 1;
-/// The command line makes no sense.
+/// The command line makes no sense, or names a table that is not there.
 pub const USAGE: u8 = 2;
 /// It opens, and there is something to know: a torn tail, or a snapshot that is not whole and not needed.
 pub const MENDABLE: u8 = 3;
@@ -31,6 +31,7 @@ pub fn of_open(error: &OpenError) -> u8 {
         OpenError::NewerFormat { .. } => NEWER,
         OpenError::CorruptMiddle { .. } | OpenError::Missing { .. } => BROKEN,
         OpenError::Undecodable { .. } => UNDECODABLE,
+        OpenError::UnknownTable { .. } => USAGE,
         OpenError::NoSpace { .. } => FULL,
         _ => FAILED,
     }
