@@ -373,6 +373,7 @@ pub fn message(item: TokenStream) -> TokenStream {
 /// | `#[unique]` | no two rows have the same value, `None` aside; a constant of its name in capitals finds rows by it |
 /// | `#[index]` | rows are found by it, with a constant likewise |
 /// | `#[default]`, `#[default(value)]` | what it is in rows that were stored without it |
+/// | `#[record(default)]`, `#[record(default = value)]` | the same, in a record that derives `Default` |
 /// | `#[renamed("former")]` | what it was called in rows that were stored earlier |
 ///
 /// What a field may hold: see the trait `wo::db::Field`; a type of your own with `#[derive(wo::Field)]`.
@@ -387,6 +388,69 @@ pub fn message(item: TokenStream) -> TokenStream {
 ///
 /// Within a version fields may change their order, and their indexes. In a later one they may also go, come with a
 /// default, and be renamed. Everything else is an upgrade function's, and opening is refused without one.
+///
+/// ```
+/// use wo::db::{Db, OldRow};
+///
+/// mod first {
+///     #[derive(wo::Record)]
+///     #[record(table = "people")]
+///     pub struct Person {
+///         #[key]
+///         pub id: u64,
+///         pub name: String,
+///     }
+/// }
+///
+/// mod second {
+///     #[derive(wo::Record)]
+///     #[record(table = "people", version = 2)]
+///     pub struct Person {
+///         #[key]
+///         pub id: u64,
+///         #[renamed("name")]
+///         pub full_name: String,
+///         #[default("nowhere".to_owned())]
+///         pub city: String,
+///     }
+/// }
+///
+/// #[derive(wo::Record)]
+/// #[record(table = "people", version = 3, upgrade(1 = from_1, 2 = from_2))]
+/// struct Person {
+///     #[key]
+///     id: u64,
+///     letters: usize,
+/// }
+///
+/// fn from_1(old: &OldRow<'_>) -> wo::db::Result<Person> {
+///     Ok(Person { id: old.get("id")?, letters: old.get::<String>("name")?.len() })
+/// }
+///
+/// fn from_2(old: &OldRow<'_>) -> wo::db::Result<Person> {
+///     Ok(Person { id: old.get("id")?, letters: old.get::<String>("full_name")?.len() })
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::db::Result<()> {
+/// #   let dir = std::env::temp_dir().join(format!("wo-record-{}", std::process::id()));
+/// #   let dir = dir.as_path();
+///     let db = Db::builder().table::<first::Person>().open(dir)?;
+///     db.table::<first::Person>()?.insert(first::Person { id: 1, name: "Ada".to_owned() })?;
+///     db.close()?;
+///
+///     let db = Db::builder().table::<second::Person>().open(dir)?;
+///     let ada = db.table::<second::Person>()?.get(&1)?.expect("she was there");
+///     assert_eq!((ada.full_name.as_str(), ada.city.as_str()), ("Ada", "nowhere"));
+///     db.close()?;
+///
+///     let db = Db::builder().table::<Person>().open(dir)?;
+///     assert_eq!(db.table::<Person>()?.get(&1)?.map(|ada| ada.letters), Some(3));
+///     db.close()?;
+/// #   std::fs::remove_dir_all(dir).unwrap();
+///     Ok(())
+/// }
+/// ```
 #[proc_macro_derive(Record, attributes(record, key, unique, index, default, renamed))]
 pub fn record(item: TokenStream) -> TokenStream {
     record::expand(item.into()).into()

@@ -123,6 +123,12 @@ impl<'a> Marks<'a> {
             Marks { field, key: None, automatic: false, unique: None, index: None, default: None, was: None };
         let mut seen: Vec<&Ident> = Vec::new();
         for attr in &field.attrs {
+            if attr.path().is_ident("record") {
+                if let Err(error) = marks.take_default(attr) {
+                    refusals.combine(error);
+                }
+                continue;
+            }
             let Some(name) = attr.path().get_ident().filter(|name| KNOWN.iter().any(|known| name == known)) else {
                 continue;
             };
@@ -139,6 +145,26 @@ impl<'a> Marks<'a> {
             refusals.combine(Error::new(place, "a unique field is an index already"));
         }
         marks
+    }
+
+    /// `#[record(default)]`, `#[record(default = value)]`: for records that derive `Default`, which takes `#[default]`
+    /// for itself.
+    fn take_default(&mut self, attr: &Attribute) -> Result<()> {
+        attr.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("default") {
+                return Err(meta.error("a field's `#[record]` takes `default` alone"));
+            }
+            let default = if meta.input.peek(Token![=]) {
+                meta.value()?.parse::<Expr>()?.into_token_stream()
+            } else {
+                quote! { ::core::default::Default::default() }
+            };
+            if self.default.is_some() {
+                return Err(meta.error("`default` is said twice"));
+            }
+            self.default = Some(default);
+            Ok(())
+        })
     }
 
     fn take(&mut self, name: &Ident, attr: &Attribute) -> Result<()> {

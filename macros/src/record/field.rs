@@ -1,12 +1,11 @@
 //! The code of a struct or an enum that may stand in a record's field.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Member, Result};
 
-use crate::spans::generated_at;
+use crate::record::generate::function;
 
 pub fn implementation(input: &DeriveInput) -> Result<TokenStream> {
     let rt = quote! { ::wo::__rt::db };
@@ -22,7 +21,7 @@ pub fn implementation(input: &DeriveInput) -> Result<TokenStream> {
             let members = bound(&data.fields);
             let pattern = pattern(&data.fields);
             let encoded = encoded(&rt, &data.fields);
-            let decoded = decoded(&data.fields);
+            let decoded = decoded(&rt, &data.fields);
             (
                 quote! { #rt::Type::Struct(#shown.into(), #described) },
                 quote! { let #name #pattern = self; let _ = (#(&#members,)*); #encoded },
@@ -44,7 +43,7 @@ pub fn implementation(input: &DeriveInput) -> Result<TokenStream> {
                 quote! { #name::#ident #pattern => { output.unsigned(#number); #fields } }
             });
             let decoded = data.variants.iter().enumerate().map(|(number, variant)| {
-                let (ident, fields) = (&variant.ident, decoded(&variant.fields));
+                let (ident, fields) = (&variant.ident, decoded(&rt, &variant.fields));
                 let number = number as u64;
                 quote! { #number => #name::#ident #fields }
             });
@@ -117,28 +116,28 @@ fn pattern(fields: &Fields) -> TokenStream {
 
 fn described(rt: &TokenStream, fields: &Fields) -> TokenStream {
     let parts = fields.iter().zip(names(fields)).map(|(field, name)| {
-        let (ty, place) = (&field.ty, generated_at(field.ty.span()));
-        quote_spanned! {place=> (#name.into(), <#ty as #rt::Field>::describe(naming)) }
+        let function = function(rt, &field.ty, "describe");
+        quote! { (#name.into(), { let describe = #function; describe(naming) }) }
     });
     quote! { ::std::vec![#(#parts),*] }
 }
 
 fn encoded(rt: &TokenStream, fields: &Fields) -> TokenStream {
     let parts = fields.iter().zip(bound(fields)).map(|(field, bound)| {
-        let place = generated_at(field.ty.span());
-        quote_spanned! {place=> #rt::Field::encode(#bound, output); }
+        let function = function(rt, &field.ty, "encode");
+        quote! { { let encode = #function; encode(#bound, output); } }
     });
     quote! { #(#parts)* }
 }
 
-fn decoded(fields: &Fields) -> TokenStream {
+fn decoded(rt: &TokenStream, fields: &Fields) -> TokenStream {
     if matches!(fields, Fields::Unit) {
         return TokenStream::new();
     }
     let members = fields.members();
     let parts = fields.iter().zip(names(fields)).map(|(field, name)| {
-        let place = generated_at(field.ty.span());
-        quote_spanned! {place=> input.field(#name)? }
+        let function = function(rt, &field.ty, "decode");
+        quote! { { let decode = #function; input.field(#name, decode)? } }
     });
     quote! { { #(#members: #parts),* } }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{DeriveInput, LitStr};
+use syn::{DeriveInput, LitStr, Type};
 
 use crate::record::attributes::{Marks, RecordArgs};
 use crate::spans::generated_at;
@@ -27,19 +27,20 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
     };
     let described = columns.iter().map(|marks| described(&rt, marks));
     let encoded = columns.iter().map(|marks| {
-        let (name, place) = (&marks.field.ident, generated_at(marks.field.ty.span()));
-        quote_spanned! {place=> #rt::Field::encode(&self.#name, output); }
+        let (name, function) = (&marks.field.ident, function(&rt, &marks.field.ty, "encode"));
+        quote! { { let encode = #function; encode(&self.#name, output); } }
     });
     let decoded = columns.iter().map(|marks| {
-        let (ident, name, place) = (&marks.field.ident, marks.name(), generated_at(marks.field.ty.span()));
-        quote_spanned! {place=> #ident: input.field(#name)? }
+        let (ident, name, function) = (&marks.field.ident, marks.name(), function(&rt, &marks.field.ty, "decode"));
+        quote! { #ident: { let decode = #function; input.field(#name, decode)? } }
     });
     let assembled = columns.iter().enumerate().map(|(at, marks)| {
-        let (ident, name, place) = (&marks.field.ident, marks.name(), generated_at(marks.field.ty.span()));
-        match &marks.default {
-            None => quote_spanned! {place=> #ident: parts.take(#at, #name)? },
-            Some(default) => quote! { #ident: parts.take_or(#at, #name, || #default)? },
-        }
+        let (ident, name, function) = (&marks.field.ident, marks.name(), function(&rt, &marks.field.ty, "decode"));
+        let taken = match &marks.default {
+            None => quote! { parts.take(#at, #name, decode)? },
+            Some(default) => quote! { parts.take_or(#at, #name, decode, || #default)? },
+        };
+        quote! { #ident: { let decode = #function; #taken } }
     });
     let indexes: Vec<&Marks<'_>> =
         columns.iter().filter(|marks| marks.unique.is_some() || marks.index.is_some()).collect();
@@ -63,8 +64,9 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
             const AUTOMATIC: bool = true;
 
             fn assign_key(&mut self, last: ::core::option::Option<&#ty>) -> bool {
-                if #rt::Automatic::is_unset(&self.#name) {
-                    match <#ty as #rt::Automatic>::behind(last) {
+                let (is_unset, behind) = (<#ty as #rt::Automatic>::is_unset, <#ty as #rt::Automatic>::behind);
+                if is_unset(&self.#name) {
+                    match behind(last) {
                         ::core::option::Option::Some(key) => self.#name = key,
                         ::core::option::Option::None => return false,
                     }
@@ -120,6 +122,13 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
     }
 }
 
+/// A function of a field's type, as a value. Named so, and alike everywhere, a type that has none is told of once, at
+/// the type; an argument or a bound further on would be told of as well.
+pub fn function(rt: &TokenStream, ty: &Type, name: &str) -> TokenStream {
+    let (place, name) = (generated_at(ty.span()), format_ident!("{}", name));
+    quote_spanned! {place=> <#ty as #rt::Field>::#name }
+}
+
 fn described(rt: &TokenStream, marks: &Marks<'_>) -> TokenStream {
     let (ty, name, place) = (&marks.field.ty, marks.name(), generated_at(marks.field.ty.span()));
     let (key, automatic) = (marks.key.is_some(), marks.automatic);
@@ -129,10 +138,11 @@ fn described(rt: &TokenStream, marks: &Marks<'_>) -> TokenStream {
         Some(was) => quote! { ::core::option::Option::Some(#was) },
         None => quote! { ::core::option::Option::None },
     };
+    let describe = function(rt, ty, "describe");
     quote_spanned! {place=>
         #rt::ColumnOf {
             name: #name,
-            ty: <#ty as #rt::Field>::describe,
+            ty: #describe,
             role: #rt::Role { key: #key, automatic: #automatic, unique: #unique, index: #index },
             was: #was,
             has_default: #has_default,

@@ -30,4 +30,14 @@ struct Backwards {
     code: u64,
 }
 
+#[derive(wo::Record)]
+struct OnAField {
+    #[key]
+    id: u64,
+    #[record(version = 2)]
+    number: u64,
+    #[record(default, default = 7)]
+    twice: u64,
+}
+
 fn main() {}
