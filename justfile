@@ -36,6 +36,10 @@ asan:
 tsan:
     .ci/run tsan
 
+# The database's fuzzers, a minute each: nightly, in a workspace of their own.
+fuzz:
+    .ci/run fuzz
+
 # The example `chat`, with a thousand connections, on both backends, at one shard and at the default.
 chat:
     .ci/run chat
