@@ -2,6 +2,13 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../../tests/support/backends.rs"]
+mod backends;
+#[path = "support/files.rs"]
+mod files;
+#[path = "support/segment.rs"]
+mod segment;
+
 mod log {
     pub mod rig;
 

@@ -3,16 +3,28 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../../tests/support/backends.rs"]
+mod backends;
+#[path = "support/files.rs"]
+mod files;
+#[path = "support/segment.rs"]
+mod segment;
+
 mod cases {
     pub mod rig;
 
+    mod b1;
     mod bank;
     mod copies;
     mod crashes;
     mod evolution;
     mod feeds;
+    mod hosts;
+    mod kills;
     mod model;
     mod queries;
+    mod recovering;
     mod refusals;
     mod shards;
+    mod trouble;
 }

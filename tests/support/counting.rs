@@ -11,6 +11,8 @@ pub struct Counting;
 pub static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 pub static LIVE: AtomicI64 = AtomicI64::new(0);
 pub static BYTES: AtomicI64 = AtomicI64::new(0);
+/// The most bytes that were asked for at once.
+pub static LARGEST: AtomicI64 = AtomicI64::new(0);
 
 fn count(allocations: u64, live: i64, bytes: i64) {
     ALLOCATIONS.fetch_add(allocations, Ordering::Relaxed);
@@ -22,6 +24,7 @@ fn count(allocations: u64, live: i64, bytes: i64) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, 1, layout.size() as i64);
+        LARGEST.fetch_max(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { System.alloc(layout) }
     }
@@ -34,6 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(1, 0, size as i64 - layout.size() as i64);
+        LARGEST.fetch_max(size as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise is passed on unchanged.
         unsafe { System.realloc(memory, layout, size) }
     }

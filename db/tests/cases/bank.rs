@@ -4,8 +4,7 @@ use wo::db::{Db, Error};
 use wo_runtime::fiber;
 use wo_runtime::plane::backend::sim::{SimHost, Survival};
 
-use super::rig::{Account, SIMULATED, account, everywhere, simulated};
-use super::shards::at;
+use super::rig::{Account, SIMULATED, account, at, everywhere, simulated};
 
 const ACCOUNTS: u64 = 1000;
 

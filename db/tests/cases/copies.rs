@@ -3,11 +3,11 @@
 use wo::db::{Db, Error, ErrorKind};
 use wo_runtime::fiber;
 
-use super::rig::{Account, account, everywhere};
+use super::rig::{Account, Machine, account, everywhere};
+use crate::files::remove;
 
-#[test]
-fn a_backup_under_load_is_the_outcome_of_some_of_the_first_transactions() {
-    everywhere(|dir| async move {
+pub fn backup_under_load(machine: &Machine) {
+    machine.run(|dir| async move {
         let copy = dir.with_extension("copy");
         let db = Db::builder().table::<Account>().segment_bytes(16 << 10).open(&dir).await?;
         let accounts = db.table::<Account>().await?;
@@ -46,7 +46,7 @@ fn a_backup_under_load_is_the_outcome_of_some_of_the_first_transactions() {
         let ids: Vec<u64> = accounts.range(..).all().await?.iter().map(|row| row.id).collect();
         assert!(ids.iter().copied().eq((0..first).chain(1020..1000 + first)), "{ids:?}");
         db.close().await?;
-        let _ = std::fs::remove_dir_all(&copy);
+        remove(&copy).await;
 
         let db = Db::builder().table::<Account>().open(&dir).await?;
         assert_eq!(db.table::<Account>().await?.range(..).count().await?, 20 + 2 * 60);

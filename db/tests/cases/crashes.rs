@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use wo::db::{Builder, Db, Error, ErrorKind};
+use wo::db::{Builder, Db, Error, ErrorKind, Table};
 use wo_runtime::error::{OpKind, errno};
 use wo_runtime::fiber;
-use wo_runtime::plane::backend::sim::{Disk, SimHost};
+use wo_runtime::plane::backend::sim::{Disk, SimControl};
 
-use super::rig::{Account, SIMULATED, account, simulated};
+use super::b1::faults::every_moment;
+use super::rig::{Account, Machine, SIMULATED, account, at, ids, stopped};
 
 fn builder() -> Builder {
     Db::builder().table::<Account>().segment_bytes(16 << 10)
@@ -22,32 +23,29 @@ struct Known {
     shown: BTreeSet<u64>,
 }
 
-#[test]
-fn db29_no_answer_is_ahead_of_the_disk() {
-    let host = SimHost::new(3);
+/// Callers and readers on every shard, while the power may go at every moment between a change and its answer.
+pub fn answers(machine: &Machine) {
     let known = Arc::new(Mutex::new(Known::default()));
-    let crashes = Arc::new(Mutex::new(Vec::<(Disk, Known)>::new()));
-    let (now, seen) = (Arc::clone(&known), Arc::clone(&crashes));
-    host.before_disk_changes(move |disk| seen.lock().unwrap().push((disk, now.lock().unwrap().clone())));
     let program = Arc::clone(&known);
-    simulated(&host, move || async move {
-        let db = builder().open(SIMULATED).await?;
+    let moments = every_moment(machine, &known, |dir| async move {
+        let db = builder().open(&dir).await?;
         let accounts = db.table::<Account>().await?;
         let mut running = Vec::new();
-        for writer in 0..3 {
+        for writer in 0..3_u64 {
             let known = Arc::clone(&program);
-            running.push(fiber::spawn(move || async move {
+            let write = move || async move {
                 for round in 0..6 {
                     let id = writer * 100 + round;
                     accounts.insert(account(id)).await?;
                     known.lock().unwrap().acknowledged.insert(id);
                 }
                 Ok::<_, Error>(())
-            }));
+            };
+            running.push(fiber::spawn(move || at(writer as usize, write)));
         }
-        for reader in 0..3 {
+        for reader in 0..3_usize {
             let known = Arc::clone(&program);
-            running.push(fiber::spawn(move || async move {
+            let read = move || async move {
                 for round in 0..12 {
                     let rows = match reader {
                         0 => accounts.range(..).all().await?,
@@ -55,47 +53,56 @@ fn db29_no_answer_is_ahead_of_the_disk() {
                         _ => accounts.by(Account::CITY, "city 2").all().await?,
                     };
                     known.lock().unwrap().shown.extend(rows.iter().map(|row| row.id));
-                    fiber::yield_now().await.map_err(|error| Error::abort(error.clone()))?;
+                    fiber::yield_now().await.map_err(stopped)?;
                 }
                 Ok::<_, Error>(())
-            }));
+            };
+            running.push(fiber::spawn(move || at(reader + 1, read)));
         }
         for fiber in running {
             fiber.join().await.expect("no fiber panics")?;
         }
         db.close().await
-    })
-    .unwrap();
-    host.unwatch_disk();
+    });
     assert_eq!(known.lock().unwrap().acknowledged.len(), 18);
-    let crashes = std::mem::take(&mut *crashes.lock().unwrap());
-    assert!(crashes.len() > 15, "{}", crashes.len());
-    assert!(crashes.iter().any(|(_, known)| !known.shown.is_empty()));
-    for (number, (disk, known)) in crashes.into_iter().enumerate() {
+    assert!(moments.len() > 15, "{}", moments.len());
+    assert!(moments.iter().any(|(_, known)| !known.shown.is_empty()));
+    for (number, (disk, known)) in moments.into_iter().enumerate() {
         for left in disk.some_images(4, number as u64) {
-            let host = SimHost::new(4);
-            host.power_on(left).unwrap();
-            let there: BTreeSet<u64> = simulated(&host, || async {
-                let db = builder().open(SIMULATED).await?;
-                assert!(db.is_consistent().await?);
-                let rows = db.table::<Account>().await?.range(..).all().await?;
-                Ok::<_, Error>(rows.iter().map(|row| row.id).collect())
-            })
-            .unwrap();
-            assert!(there.is_superset(&known.acknowledged), "crash {number} lost something acknowledged");
-            assert!(there.is_superset(&known.shown), "crash {number} lost something that was shown");
+            let there: BTreeSet<u64> = found(left).into_iter().collect();
+            assert!(there.is_superset(&known.acknowledged), "moment {number} lost something acknowledged");
+            assert!(there.is_superset(&known.shown), "moment {number} lost something that was shown");
         }
     }
 }
 
-#[test]
-fn a_full_disk_undoes_what_was_not_written_and_nothing_else() {
-    let host = SimHost::new(3);
-    let control = host.control();
-    simulated(&host, move || async move {
-        let db = builder().open(SIMULATED).await?;
+/// The accounts on a disk that was left.
+pub fn found(disk: Disk) -> Vec<u64> {
+    Machine::after(disk, 1).run(|dir| async move {
+        let db = builder().open(&dir).await?;
+        assert!(db.is_consistent().await?);
+        ids(db).await
+    })
+}
+
+/// A program on a simulated host, with one account stored and the means to make its disk fail.
+fn with_one_account<F>(program: impl FnOnce(Db, Table<Account>, SimControl) -> F + Send + 'static)
+where
+    F: Future<Output = Result<(), Error>> + 'static,
+{
+    let machine = Machine::simulated(1);
+    let control = machine.control();
+    machine.run(move |dir| async move {
+        let db = builder().open(&dir).await?;
         let accounts = db.table::<Account>().await?;
         accounts.insert(account(1)).await?;
+        program(db, accounts, control).await
+    });
+}
+
+#[test]
+fn a_full_disk_undoes_what_was_not_written_and_nothing_else() {
+    with_one_account(|db, accounts, control| async move {
         control.fail_next(OpKind::Write, errno::ENOSPC);
         // A write that fails, another behind it, and readings that have seen both: they look again.
         let first = fiber::spawn(move || accounts.insert(account(2)));
@@ -114,22 +121,14 @@ fn a_full_disk_undoes_what_was_not_written_and_nothing_else() {
         assert!(db.is_consistent().await?);
         accounts.insert(account(3)).await?;
         db.close().await?;
-        let db = builder().open(SIMULATED).await?;
-        let ids = db.table::<Account>().await?.range(..).all().await?.iter().map(|row| row.id).collect::<Vec<_>>();
-        assert_eq!(ids, [1, 3]);
-        Ok::<_, Error>(())
-    })
-    .unwrap();
+        assert_eq!(ids(builder().open(SIMULATED).await?).await?, [1, 3]);
+        Ok(())
+    });
 }
 
 #[test]
 fn after_an_unknown_commit_readings_go_on_from_what_is_certain() {
-    let host = SimHost::new(3);
-    let control = host.control();
-    simulated(&host, move || async move {
-        let db = builder().open(SIMULATED).await?;
-        let accounts = db.table::<Account>().await?;
-        accounts.insert(account(1)).await?;
+    with_one_account(|db, accounts, control| async move {
         control.fail_next(OpKind::Write, errno::EIO);
         let refused = accounts.insert(account(2)).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::CommitUnknown, "{refused}");
@@ -139,10 +138,8 @@ fn after_an_unknown_commit_readings_go_on_from_what_is_certain() {
         assert_eq!(accounts.range(..).count().await?, 1);
         assert!(db.is_consistent().await?);
         assert!(db.close().await.is_err());
-        let db = builder().open(SIMULATED).await?;
-        let count = db.table::<Account>().await?.range(..).count().await?;
+        let count = ids(builder().open(SIMULATED).await?).await?.len();
         assert!((1..=2).contains(&count), "the second is there whole, or not at all");
-        Ok::<_, Error>(())
-    })
-    .unwrap();
+        Ok(())
+    });
 }

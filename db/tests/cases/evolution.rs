@@ -1,10 +1,11 @@
-//! DB17: rows of earlier versions.
+//! DB17: rows of earlier versions. The matrix of B1 runs these.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use wo::db::{Builder, Db, Error, ErrorKind};
 
-use super::rig::{everywhere, files};
+use super::rig::Machine;
+use crate::files::files;
 
 mod v1 {
     #[derive(wo::Record, Clone, Debug, PartialEq)]
@@ -56,6 +57,23 @@ mod v3 {
 
     fn from_2(old: &OldRow<'_>) -> Result<Person> {
         Ok(Person { name: old.get("full_name")?, id: old.get("id")?, age: Some(old.get::<u8>("age")?.into()) })
+    }
+}
+
+/// `derive(Default)` takes `#[default]` for itself, so the default of stored rows is said otherwise.
+mod with_default {
+    #[derive(wo::Record, Clone, Debug, Default, PartialEq)]
+    #[record(table = "people", version = 2)]
+    pub struct Person {
+        #[key]
+        pub id: u64,
+        pub name: String,
+        #[record(default)]
+        pub friends: Vec<u64>,
+        #[record(default = 7)]
+        pub luck: u32,
+        pub age: u8,
+        pub note: String,
     }
 }
 
@@ -141,9 +159,8 @@ async fn store_v1(dir: &Path) -> Result<(), Error> {
     db.close().await
 }
 
-#[test]
-fn db17_fields_come_go_and_change_their_names() {
-    everywhere(|dir| async move {
+pub fn fields(machine: &Machine) {
+    machine.run(|dir| async move {
         store_v1(&dir).await?;
         for opening in 0..3 {
             let db = Db::builder().table::<v2::Person>().open(&dir).await?;
@@ -158,17 +175,30 @@ fn db17_fields_come_go_and_change_their_names() {
             db.close().await?;
         }
         // The way back is closed.
-        let before = visible_files(&dir);
+        let before = files(&dir).await;
         let error = Db::builder().table::<v1::Person>().open(&dir).await.unwrap_err();
         assert_eq!((error.kind(), error.table()), (ErrorKind::NewerVersion, Some("people")));
-        assert_eq!(visible_files(&dir), before);
+        assert_eq!(files(&dir).await, before);
         Ok(())
     });
 }
 
-#[test]
-fn db17_functions_make_rows_of_earlier_ones() {
-    everywhere(|dir| async move {
+/// Of `derive(Default)` and of stored rows, each its own default.
+pub fn defaults(machine: &Machine) {
+    machine.run(|dir| async move {
+        store_v1(&dir).await?;
+        let db = Db::builder().table::<with_default::Person>().open(&dir).await?;
+        let people = db.table::<with_default::Person>().await?;
+        let bob = people.get(&2).await?.expect("he is there");
+        assert_eq!((bob.luck, bob.friends.len(), bob.age), (7, 0, 32));
+        people.insert(with_default::Person { id: 9, ..Default::default() }).await?;
+        assert_eq!(people.get(&9).await?.map(|nine| nine.luck), Some(0));
+        Ok(())
+    });
+}
+
+pub fn functions(machine: &Machine) {
+    machine.run(|dir| async move {
         store_v1(&dir).await?;
         // Two rows would have the same key: the later one has it.
         let db = Db::builder().table::<v2::Person>().open(&dir).await?;
@@ -186,16 +216,10 @@ fn db17_functions_make_rows_of_earlier_ones() {
     });
 }
 
-fn visible_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    // A simulated world keeps its files to itself.
-    if dir.is_dir() { files(dir) } else { Vec::new() }
-}
-
-#[test]
-fn db17_what_does_not_fit_is_refused_with_the_bytes_untouched() {
-    everywhere(|dir| async move {
+pub fn refusals(machine: &Machine) {
+    machine.run(|dir| async move {
         store_v1(&dir).await?;
-        let before = visible_files(&dir);
+        let before = files(&dir).await;
         let cases: [(Builder, ErrorKind, Option<&str>, &[&str]); 7] = [
             (Db::builder().table::<refused::SameVersion>(), ErrorKind::Schema, Some("note"), &["version = 2"]),
             (
@@ -221,7 +245,7 @@ fn db17_what_does_not_fit_is_refused_with_the_bytes_untouched() {
             for word in words {
                 assert!(error.to_string().contains(word), "{error} does not say {word}");
             }
-            assert_eq!(visible_files(&dir), before, "{error}");
+            assert_eq!(files(&dir).await, before, "{error}");
         }
         let db = Db::builder().table::<v1::Person>().open(&dir).await?;
         assert_eq!(db.table::<v1::Person>().await?.range(..).count().await?, 3);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use wo::db::{Db, Error, ErrorKind};
 use wo_runtime::fiber;
 
-use super::rig::{Account, account, everywhere};
-use super::shards::at;
+use super::rig::{Account, Machine, account, at, everywhere};
 
 #[test]
 fn b9_a_watch_goes_on_after_a_reopening_and_a_slow_one_is_told() {
@@ -102,9 +101,8 @@ struct Large {
     bytes: Vec<u8>,
 }
 
-#[test]
-fn db31_a_watcher_that_stands_still_holds_a_bounded_amount_and_shows() {
-    everywhere(|_| async {
+pub fn still_watcher(machine: &Machine) {
+    machine.run(|_| async {
         let db = Db::builder().table::<Large>().in_memory().await?;
         let rows = db.table::<Large>().await?;
         let mut still = db.watch::<Large>(.., 0).await?;

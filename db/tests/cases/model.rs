@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use wo::db::{Builder, Db, Error, ErrorKind, Table};
-use wo_runtime::plane::backend::sim::{SimHost, Survival};
+use wo_runtime::plane::backend::sim::{Disk, SimHost, Survival};
 
-use super::rig::{Account, SIMULATED, account, everywhere};
+use super::b1::faults::every_moment;
+use super::rig::{Account, Machine, SIMULATED, account, at, on_simulated_machines};
 
 const OPS: usize = 10_000;
 const OPS_PER_LIFE: usize = 50;
@@ -211,34 +212,9 @@ fn b2_a_random_life_with_crashes_is_that_of_a_sorted_map() {
     assert!(lives > 50, "{lives} lives, {under_way_survived}");
 }
 
-#[test]
-fn db27_indexes_say_what_the_rows_say() {
-    everywhere(|dir| async move {
-        let db = builder().open(&dir).await?;
-        let accounts = db.table::<Account>().await?;
-        let mut dice = Rng::with_seed(5);
-        let mut rows = Rows::new();
-        let (lives, ops) = (2, 100);
-        for _ in 0..lives {
-            for op in 0..ops {
-                let drawn = draw(&mut dice, false);
-                let done = run(db, accounts, drawn.clone()).await?;
-                assert_eq!(done, apply(&mut rows, &drawn), "{drawn:?}");
-                if op % 50 == 0 {
-                    compare(db, accounts, &rows, &mut dice).await?;
-                }
-            }
-        }
-        compare(db, accounts, &rows, &mut dice).await?;
-        db.close().await?;
-        let db = builder().open(&dir).await?;
-        compare(db, db.table::<Account>().await?, &rows, &mut dice).await
-    });
-}
-
-#[test]
-fn db27_indexes_say_what_the_rows_say_in_memory_after_ten_thousand_changes() {
-    everywhere(|_| async {
+/// Ten thousand changes, and every hundred of them a comparison.
+pub fn indexes(machine: &Machine) {
+    machine.run(|_| async {
         let db = Db::builder().table::<Account>().in_memory().await?;
         let accounts = db.table::<Account>().await?;
         let mut dice = Rng::with_seed(6);
@@ -255,5 +231,103 @@ fn db27_indexes_say_what_the_rows_say_in_memory_after_ten_thousand_changes() {
             }
         }
         Ok(())
+    });
+    // And from a log, a snapshot and both.
+    machine.run(|dir| async move {
+        let mut dice = Rng::with_seed(5);
+        let mut rows = Rows::new();
+        for _ in 0..4 {
+            let db = builder().open(&dir).await?;
+            let accounts = db.table::<Account>().await?;
+            compare(db, accounts, &rows, &mut dice).await?;
+            for _ in 0..50 {
+                let drawn = draw(&mut dice, false);
+                let done = run(db, accounts, drawn.clone()).await?;
+                assert_eq!(done, apply(&mut rows, &drawn), "{drawn:?}");
+            }
+            compare(db, accounts, &rows, &mut dice).await?;
+            db.close().await?;
+        }
+        Ok(())
+    });
+}
+
+/// The power goes between two of a hundred changes; what the replay makes of it has its indexes right.
+pub fn indexes_after_crashes(machine: &Machine) {
+    let known = Arc::new(Mutex::new(Model::default()));
+    let theirs = Arc::clone(&known);
+    let moments = every_moment(machine, &known, |dir| async move {
+        let db = builder().open(&dir).await?;
+        let accounts = db.table::<Account>().await?;
+        let mut dice = Rng::with_seed(8);
+        for _ in 0..100 {
+            let op = draw(&mut dice, false);
+            theirs.lock().unwrap().under_way = Some(op.clone());
+            run(db, accounts, op.clone()).await?;
+            let mut known = theirs.lock().unwrap();
+            apply(&mut known.rows, &op);
+            known.under_way = None;
+        }
+        db.close().await
+    });
+    every_event(moments, machine.shards(), 2);
+}
+
+/// B2: whatever the disk kept, at whatever moment, is what was acknowledged, and of what was under way all or nothing.
+fn every_event(moments: Vec<(Disk, Model)>, shards: usize, images_max: usize) {
+    assert!(moments.len() > 100, "{} moments", moments.len());
+    for (number, (disk, known)) in moments.into_iter().enumerate() {
+        for image in disk.some_images(images_max, number as u64) {
+            let mut with = known.rows.clone();
+            if let Some(op) = &known.under_way {
+                apply(&mut with, op);
+            }
+            let there = Machine::after(image, shards).run(|dir| async move {
+                let db = builder().open(&dir).await?;
+                let accounts = db.table::<Account>().await?;
+                let mut there = Rows::new();
+                for row in accounts.range(..).all().await? {
+                    there.insert(row.id, row.into_record());
+                }
+                compare(db, accounts, &there, &mut Rng::with_seed(9)).await?;
+                Ok(there)
+            });
+            assert!(
+                there == known.rows || there == with,
+                "moment {number}: neither before nor after {:?}",
+                known.under_way
+            );
+        }
+    }
+}
+
+#[test]
+fn b2_a_crash_at_every_event_leaves_what_was_acknowledged() {
+    on_simulated_machines(|machine| {
+        for seed in 0..3 {
+            let machine = Machine::simulated(machine.shards());
+            let known = Arc::new(Mutex::new(Model::default()));
+            let theirs = Arc::clone(&known);
+            let moments = every_moment(&machine, &known, |dir| async move {
+                let mut dice = Rng::with_seed(seed);
+                // Closed and opened in between, so that openings are among the events.
+                for _ in 0..3 {
+                    let db = builder().open(&dir).await?;
+                    for _ in 0..40 {
+                        let op = draw(&mut dice, false);
+                        theirs.lock().unwrap().under_way = Some(op.clone());
+                        let asked = op.clone();
+                        let call = move || async move { run(db, db.table::<Account>().await?, asked).await };
+                        let done = at(dice.usize(0..3), call).await?;
+                        let mut known = theirs.lock().unwrap();
+                        assert_eq!(done, apply(&mut known.rows, &op), "{op:?}");
+                        known.under_way = None;
+                    }
+                    db.close().await?;
+                }
+                Ok(())
+            });
+            every_event(moments, machine.shards(), 3);
+        }
     });
 }

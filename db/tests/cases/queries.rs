@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wo::db::{Db, Error, ErrorKind, Row};
 
-use super::rig::{Account, account, everywhere};
+use super::rig::{Account, Machine, account, everywhere};
 
 fn ids(rows: &[Row<Account>]) -> Vec<u64> {
     rows.iter().map(|row| row.id).collect()
@@ -121,9 +121,8 @@ fn automatic_keys_count_up_never_come_back_and_end_with_an_error() {
     });
 }
 
-#[test]
-fn db25_a_cursor_that_failed_goes_on_failing() {
-    everywhere(|_| async {
+pub fn failing_cursor(machine: &Machine) {
+    machine.run(|_| async {
         let db = Db::builder().table::<Account>().in_memory().await?;
         let accounts = db.table::<Account>().await?;
         for id in 0..1000 {

@@ -7,7 +7,7 @@ use wo_db::log::error::{CommitError, CopyError, OpenError};
 use wo_db::log::salvage::salvage;
 use wo_runtime::fiber;
 
-use super::rig::{commit, fails, files, frames, keys, on_a_real_disk, on_every_kernel, open, put_files, refusal};
+use super::rig::{commit, exists, fails, files, frames, keys, on_every_kernel, open, put_files, refusal};
 
 fn quiet(_done: u64, _total: u64) {}
 
@@ -53,7 +53,7 @@ fn db33_backup_under_load_is_a_state_that_was() {
 
 #[test]
 fn copy_of_a_served_directory_and_back() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         for key in 0..300 {
@@ -66,43 +66,43 @@ fn copy_of_a_served_directory_and_back() {
         copy(&backup.dir, &scratch.join("restored"), &mut quiet).await?;
         assert_eq!(open(&scratch.join("restored")).await?.2.rows.len(), 300);
 
-        let mut broken = files(&dir);
+        let mut broken = files(&dir).await;
         broken.get_mut("log.0").expect("it is there")[200] ^= 1;
-        put_files(&dir, &broken);
+        put_files(&dir, &broken).await;
         let refused = fails(copy(&dir, &scratch.join("no"), &mut quiet).await);
         assert!(matches!(refused, CopyError::Source(OpenError::CorruptMiddle { .. })), "{refused}");
-        assert!(!scratch.join("no").exists() && !scratch.join("no.unfinished").exists());
+        assert!(!exists(&scratch.join("no")).await && !exists(&scratch.join("no.unfinished")).await);
         Ok(())
     });
 }
 
 #[test]
 fn db5_salvage_takes_out_what_is_before_and_behind_the_gap() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         for key in 0..350 {
             commit(&log, key, &[key as u8; 100]).await?;
         }
         log.close().await?;
-        let mut broken = files(&dir);
+        let mut broken = files(&dir).await;
         let segment = broken.get_mut("log.0").expect("it is there");
         let (begin, size) = frames(segment)[20];
         segment[begin + 50] ^= 1;
-        put_files(&dir, &broken);
+        put_files(&dir, &broken).await;
         assert!(matches!(refusal(&dir).await, OpenError::CorruptMiddle { .. }));
         let salvaged = salvage(&dir, &scratch.join("salvaged"), &mut quiet).await?;
         assert_eq!(salvaged.log_entries, 349);
         let gaps: Vec<_> = salvaged.gaps.iter().map(|gap| (gap.from, gap.to)).collect();
         assert_eq!(gaps, [(begin as u64, (begin + size) as u64)]);
-        assert!(files(&dir) == broken, "the old directory is only read");
+        assert!(files(&dir).await == broken, "the old directory is only read");
         let (_log, _, model) = open(&salvaged.dir).await?;
         assert_eq!(keys(&model), (0..350).filter(|key| *key != 20).collect::<Vec<_>>());
 
         // A broken header loses the header, and a missing file what was in it.
         broken.get_mut("log.1").expect("it is there")[3] ^= 1;
         let lost = frames(&broken.remove("log.2").expect("it is there")).len();
-        put_files(&dir, &broken);
+        put_files(&dir, &broken).await;
         let salvaged = salvage(&dir, &scratch.join("again"), &mut quiet).await?;
         assert_eq!(salvaged.log_entries, 349 - lost as u64);
         assert_eq!(salvaged.gaps.len(), 3, "{:?}", salvaged.gaps);

@@ -2,18 +2,13 @@
 
 use wo_db::log::error::OpenError;
 
-use super::rig::{commit, files, frames, keys, on_a_real_disk, open, put_files, refusal};
+use super::rig::{commit, files, frames, keys, on_every_kernel, open, put_files, refusal, written};
 
 #[test]
 fn db1_torn_tail_is_cut_and_counted_at_every_byte() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
-        let (log, ..) = open(&dir).await?;
-        for key in 0..50 {
-            commit(&log, key, b"some value").await?;
-        }
-        log.close().await?;
-        let whole = files(&dir);
+        let whole = written(&dir, 50).await?;
         let segment = &whole["log.0"];
         let all = frames(segment);
         assert_eq!(all.len(), 50);
@@ -29,7 +24,7 @@ fn db1_torn_tail_is_cut_and_counted_at_every_byte() {
                 } else {
                     bytes.truncate(cut);
                 }
-                put_files(&cut_dir, &torn);
+                put_files(&cut_dir, &torn).await;
                 let (log, recovery, model) = open(&cut_dir).await?;
                 assert_eq!(keys(&model), (0..49).collect::<Vec<_>>(), "cut at {cut}");
                 let torn = recovery.torn_tail_bytes as usize;
@@ -44,7 +39,7 @@ fn db1_torn_tail_is_cut_and_counted_at_every_byte() {
                     let tail = recovery.torn_tail.expect("it says where");
                     assert_eq!((tail.file, tail.offset), (cut_dir.join("log.0"), begin as u64));
                 }
-                assert!(files(&cut_dir)["log.0"][begin..].iter().all(|byte| *byte == 0), "cut to the boundary");
+                assert!(files(&cut_dir).await["log.0"][begin..].iter().all(|byte| *byte == 0), "cut to the boundary");
                 commit(&log, 1000, b"new").await?;
                 log.close().await?;
                 let (_log, recovery, model) = open(&cut_dir).await?;
@@ -57,26 +52,21 @@ fn db1_torn_tail_is_cut_and_counted_at_every_byte() {
 
 #[test]
 fn db5_flipped_bit_in_the_middle_is_refused_and_nothing_touched() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
-        let (log, ..) = open(&dir).await?;
-        for key in 0..5 {
-            commit(&log, key, b"some value").await?;
-        }
-        log.close().await?;
-        let whole = files(&dir);
+        let whole = written(&dir, 5).await?;
         let (begin, size) = frames(&whole["log.0"])[2];
         for bit in 0..size * 8 {
             let mut broken = whole.clone();
             broken.get_mut("log.0").expect("it is there")[begin + bit / 8] ^= 1 << (bit % 8);
-            put_files(&dir, &broken);
+            put_files(&dir, &broken).await;
             match refusal(&dir).await {
                 OpenError::CorruptMiddle { file, offset, .. } => {
                     assert_eq!((file, offset), (dir.join("log.0"), begin as u64), "bit {bit}");
                 }
                 other => panic!("bit {bit}: {other}"),
             }
-            assert!(files(&dir) == broken, "bit {bit}: the refusal changed something");
+            assert!(files(&dir).await == broken, "bit {bit}: the refusal changed something");
         }
         Ok(())
     });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wo_db::log::error::OpenError;
 use wo_runtime::shard::Builder;
 
-use super::rig::{commit, files, on_a_real_disk, on_every_kernel, open, refusal};
+use super::rig::{Files, commit, files, on_every_kernel, on_real_kernels, open, put_files, refusal};
 
 /// Names the directory to the process that holds it.
 const HELD: &str = "WO_DB_TEST_HELD";
@@ -55,7 +55,7 @@ fn db14_holder() {
 
 #[test]
 fn db14_second_process_is_refused_until_the_first_is_gone() {
-    on_a_real_disk(|scratch| async move {
+    on_real_kernels(|scratch| async move {
         let dir = scratch.dir();
         let mut holder = Command::new(std::env::current_exe()?)
             .args(["--exact", "log::locks::db14_holder", "--nocapture"])
@@ -71,11 +71,11 @@ fn db14_second_process_is_refused_until_the_first_is_gone() {
             assert!(said.any(|line| line.expect("the holder speaks").contains(&expected)));
         };
         committed(0);
-        let held = files(&dir);
+        let held = files(&dir).await;
         let before = Instant::now();
         expect_held(&refusal(&dir).await, &dir, holder.id());
         assert!(before.elapsed() < Duration::from_secs(1));
-        assert!(files(&dir) == held, "the refusal changed nothing, and left nothing");
+        assert!(files(&dir).await == held, "the refusal changed nothing, and left nothing");
         committed(1);
 
         // The lock is on the directory itself: neither a name nor a file can be taken away from under it.
@@ -87,15 +87,31 @@ fn db14_second_process_is_refused_until_the_first_is_gone() {
 
         holder.kill()?;
         holder.wait()?;
-        let (_log, _, model) = open(&dir).await?;
+        let (log, _, model) = open(&dir).await?;
         assert_eq!(model.rows.len(), 3);
+        log.close().await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn db14_no_file_that_is_deleted_lets_a_second_one_in() {
+    on_every_kernel(|scratch| async move {
+        let dir = scratch.dir();
+        let (log, ..) = open(&dir).await?;
+        commit(&log, 1, b"held").await?;
+        // There is no lock file; whatever is there may go, and the directory itself is locked.
+        put_files(&dir, &Files::new()).await;
+        expect_held(&refusal(&dir).await, &dir, std::process::id());
+        assert!(files(&dir).await.is_empty(), "the refusal left nothing");
+        drop(log);
         Ok(())
     });
 }
 
 #[test]
 fn places_that_are_no_directories_are_refused_by_name() {
-    on_a_real_disk(|scratch| async move {
+    on_real_kernels(|scratch| async move {
         std::fs::create_dir_all(scratch.join(""))?;
         std::fs::write(scratch.join("file"), "mine")?;
         std::os::unix::fs::symlink(scratch.join("loop"), scratch.join("loop"))?;

@@ -15,7 +15,11 @@ use wo_runtime::error::OpKind;
 use wo_runtime::plane::backend::sim::SimControl;
 use wo_runtime::plane::backend::{AnyBackend, Selection};
 use wo_runtime::plane::current::with_loop;
-use wo_runtime::shard::Builder;
+
+use crate::backends::{self, EVERY, REAL, those_of};
+
+pub use crate::files::{Files, exists, files, put_files, remove};
+pub use crate::segment::frames;
 
 /// What a test may fail with.
 pub type Failure = Box<dyn std::error::Error>;
@@ -122,31 +126,19 @@ impl Drop for Scratch {
 }
 
 fn on<F: Future<Output = Result<(), Failure>> + 'static>(selection: Selection, body: impl FnOnce(Rc<Scratch>) -> F) {
-    eprintln!("on {selection}");
     let scratch = Scratch::new();
-    let ran = Builder::new().io(selection).run(|| body(Rc::clone(&scratch)));
-    ran.expect("the program runs to its end").unwrap_or_else(|error| panic!("on {selection}: {error}"));
-}
-
-/// The kernels to run on: those of `WO_IO`, or all.
-fn kernels() -> Vec<Selection> {
-    match std::env::var("WO_IO").as_deref() {
-        Ok("uring") => vec![Selection::Uring],
-        Ok("epoll") => vec![Selection::Epoll],
-        Ok("sim") => vec![Selection::Sim],
-        _ => vec![Selection::Uring, Selection::Epoll, Selection::Sim],
-    }
+    let ran = backends::run(selection, |builder| builder, || body(Rc::clone(&scratch)));
+    ran.unwrap_or_else(|error| panic!("on {selection}: {error}"));
 }
 
 /// Runs `body` on every kernel.
 pub fn on_every_kernel<F: Future<Output = Result<(), Failure>> + 'static>(body: impl Fn(Rc<Scratch>) -> F) {
-    kernels().into_iter().for_each(|selection| on(selection, &body));
+    those_of(EVERY).into_iter().for_each(|selection| on(selection, &body));
 }
 
-/// Runs `body` on a real disk, whose files the test may change behind the log's back.
-pub fn on_a_real_disk<F: Future<Output = Result<(), Failure>> + 'static>(body: impl Fn(Rc<Scratch>) -> F) {
-    let real = kernels().into_iter().filter(|selection| *selection != Selection::Sim);
-    real.take(1).for_each(|selection| on(selection, &body));
+/// Runs `body` where other processes can be: on the system's own kernels.
+pub fn on_real_kernels<F: Future<Output = Result<(), Failure>> + 'static>(body: impl Fn(Rc<Scratch>) -> F) {
+    those_of(REAL).into_iter().for_each(|selection| on(selection, &body));
 }
 
 /// Runs `body` in a simulated world, with its fault controls.
@@ -162,37 +154,21 @@ pub fn in_a_world<F: Future<Output = Result<(), Failure>> + 'static>(
     });
 }
 
-/// Every file of a directory with its bytes.
-pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(dir).expect("the directory is there");
-    entries
-        .map(|entry| {
-            let entry = entry.expect("it can be listed");
-            (entry.file_name().into_string().expect("plain names"), std::fs::read(entry.path()).expect("readable"))
-        })
-        .collect()
+/// Gives a snapshot its next row; false when there is none.
+pub fn put(rows: &mut impl Iterator<Item = (u64, Vec<u8>)>, body: &mut Vec<u8>) -> bool {
+    let next = rows.next();
+    next.iter().for_each(|(key, value)| body.extend_from_slice(&row(*key, value)));
+    next.is_some()
 }
 
-/// Puts files into an empty directory.
-pub fn put_files(dir: &Path, files: &BTreeMap<String, Vec<u8>>) {
-    let _ = std::fs::remove_dir_all(dir);
-    std::fs::create_dir_all(dir).expect("a directory can be made");
-    for (name, bytes) in files {
-        std::fs::write(dir.join(name), bytes).expect("a file can be written");
+/// Makes a log with this many small entries, 0 and up, each a commit of its own, and closes it; answers its files.
+pub async fn written(dir: &Path, entries: u64) -> Result<Files, Failure> {
+    let (log, ..) = open(dir).await?;
+    for key in 0..entries {
+        commit(&log, key, b"some value").await?;
     }
-}
-
-/// Where the frames of a segment are: each one's offset and size.
-pub fn frames(segment: &[u8]) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
-    let mut at = 64;
-    while segment.len() >= at + 40 && segment[at..at + 4] == *b"\xF7woF" {
-        let length = u32::from_le_bytes(segment[at + 4..at + 8].try_into().expect("four bytes")) as usize;
-        let size = (40 + length + 4).next_multiple_of(8);
-        found.push((at, size));
-        at += size;
-    }
-    found
+    log.close().await?;
+    Ok(files(dir).await)
 }
 
 /// The keys of a model.

@@ -4,22 +4,16 @@ use std::path::Path;
 
 use wo_db::log::error::{CopyError, OpenError};
 use wo_db::log::{Entry, Log, Snapshot};
+use wo_runtime::os::fs;
 
 use super::rig::{
-    Failure, Model, commit, fails, files, keys, on_a_real_disk, on_every_kernel, open, put_files, refusal, row,
+    Failure, Model, commit, exists, fails, files, keys, on_every_kernel, open, put, put_files, refusal, row,
 };
 
 /// A snapshot of a model.
 async fn snapshot(log: &Log, model: &Model) -> Result<Snapshot, CopyError> {
     let mut rows = model.rows.clone().into_iter();
-    let put = move |body: &mut Vec<u8>| match rows.next() {
-        Some((key, value)) => {
-            body.extend_from_slice(&row(key, &value));
-            true
-        }
-        None => false,
-    };
-    log.snapshot(b"tables", log.durable_sequence(), put).await
+    log.snapshot(b"tables", log.durable_sequence(), |body| put(&mut rows, body)).await
 }
 
 /// Rows up to a key, in a log and in a model.
@@ -36,31 +30,32 @@ async fn fill(log: &Log, model: &mut Model, keys: std::ops::Range<u64>) -> Resul
     Ok(())
 }
 
-fn log_bytes(dir: &Path) -> usize {
-    files(dir).iter().filter(|(name, _)| name.starts_with("log.")).map(|(_, bytes)| bytes.len()).sum()
+async fn log_bytes(dir: &Path) -> usize {
+    files(dir).await.iter().filter(|(name, _)| name.starts_with("log.")).map(|(_, bytes)| bytes.len()).sum()
 }
 
 #[test]
 fn snapshot_makes_segments_needless_and_replaces_the_one_before() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         let mut model = Model::default();
         fill(&log, &mut model, 0..1000).await?;
-        let full = log_bytes(&dir);
+        let full = log_bytes(&dir).await;
         let first = snapshot(&log, &model).await?;
         assert_eq!((first.as_of, &first.file), (1000, &dir.join("snapshot.1000")));
         assert!(first.segments_freed > 5);
-        assert!(log_bytes(&dir) < full / 2, "{} of {full}", log_bytes(&dir));
+        let left = log_bytes(&dir).await;
+        assert!(left < full / 2, "{left} of {full}");
         fill(&log, &mut model, 1000..1100).await?;
         snapshot(&log, &model).await?;
-        let names: Vec<_> = files(&dir).into_keys().filter(|name| name.starts_with("snap")).collect();
+        let names: Vec<_> = files(&dir).await.into_keys().filter(|name| name.starts_with("snap")).collect();
         assert_eq!(names, ["snapshot.1100"]);
         // Freed files are used again, so the directory does not grow with what was ever written.
         for round in 0..10 {
             fill(&log, &mut model, 0..500).await?;
             snapshot(&log, &model).await?;
-            assert!(log_bytes(&dir) < full, "round {round}");
+            assert!(log_bytes(&dir).await < full, "round {round}");
         }
         fill(&log, &mut model, 2000..2010).await?;
         log.close().await?;
@@ -130,20 +125,20 @@ fn one_copy_is_made_at_a_time_and_none_of_a_closed_log() {
 
 #[test]
 fn db19_newest_whole_snapshot_wins_whatever_lies_beside_it() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         let mut model = Model::default();
         fill(&log, &mut model, 0..20).await?;
         snapshot(&log, &model).await?;
-        let older = files(&dir);
+        let older = files(&dir).await;
         fill(&log, &mut model, 20..40).await?;
         log.close().await?;
-        let tail = files(&dir);
+        let tail = files(&dir).await;
         let (log, ..) = open(&dir).await?;
         snapshot(&log, &model).await?;
         log.close().await?;
-        let newer = files(&dir)["snapshot.40"].clone();
+        let newer = files(&dir).await["snapshot.40"].clone();
         let mut broken = newer.clone();
         let middle = newer.len() / 2;
         broken[middle] ^= 4;
@@ -153,19 +148,19 @@ fn db19_newest_whole_snapshot_wins_whatever_lies_beside_it() {
             // Under the draft's name it counts for nothing, even when it is whole.
             let mut beside = tail.clone();
             beside.insert("snapshot.tmp".to_owned(), draft.to_vec());
-            put_files(&dir, &beside);
+            put_files(&dir, &beside).await;
             let (log, recovery, replayed) = open(&dir).await?;
             assert_eq!(replayed.rows, model.rows);
             assert_eq!(recovery.snapshot, Some((dir.join("snapshot.20"), 20)));
             assert!(recovery.snapshots_passed_over.is_empty());
             log.close().await?;
-            assert!(!dir.join("snapshot.tmp").exists());
+            assert!(!exists(&dir.join("snapshot.tmp")).await);
         }
         for draft in [&[][..], &newer[..middle], &broken, &[0; 5000]] {
             // Under its own name it is passed over, and that is told.
             let mut beside = tail.clone();
             beside.insert("snapshot.40".to_owned(), draft.to_vec());
-            put_files(&dir, &beside);
+            put_files(&dir, &beside).await;
             let (log, recovery, replayed) = open(&dir).await?;
             assert_eq!(replayed.rows, model.rows);
             assert_eq!(recovery.snapshot, Some((dir.join("snapshot.20"), 20)));
@@ -174,7 +169,7 @@ fn db19_newest_whole_snapshot_wins_whatever_lies_beside_it() {
         }
         let mut beside = tail.clone();
         beside.insert("snapshot.40".to_owned(), newer.clone());
-        put_files(&dir, &beside);
+        put_files(&dir, &beside).await;
         let (log, recovery, replayed) = open(&dir).await?;
         assert_eq!((replayed.rows, recovery.transactions), (model.rows.clone(), 0));
         log.close().await?;
@@ -183,7 +178,7 @@ fn db19_newest_whole_snapshot_wins_whatever_lies_beside_it() {
         let mut complete = older.clone();
         complete.insert("log.0".to_owned(), tail["log.0"].clone());
         complete.insert("snapshot.20".to_owned(), broken.clone());
-        put_files(&dir, &complete);
+        put_files(&dir, &complete).await;
         let (log, recovery, replayed) = open(&dir).await?;
         assert_eq!((replayed.rows, recovery.snapshot), (model.rows, None));
         log.close().await?;
@@ -193,7 +188,7 @@ fn db19_newest_whole_snapshot_wins_whatever_lies_beside_it() {
 
 #[test]
 fn log_that_lacks_what_its_snapshot_had_is_refused_untouched() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         let mut model = Model::default();
@@ -202,44 +197,44 @@ fn log_that_lacks_what_its_snapshot_had_is_refused_untouched() {
         assert!(made.segments_freed > 0);
         fill(&log, &mut model, 300..400).await?;
         log.close().await?;
-        let mut broken = files(&dir);
+        let mut broken = files(&dir).await;
         for bytes in broken.iter_mut().filter(|(name, _)| name.starts_with("snap")).map(|(_, bytes)| bytes) {
             bytes[100] ^= 1;
         }
-        put_files(&dir, &broken);
+        put_files(&dir, &broken).await;
         match refusal(&dir).await {
             OpenError::Missing { what, .. } => assert!(what.contains("snapshot.300"), "{what}"),
             other => panic!("{other}"),
         }
-        assert!(files(&dir) == broken);
+        assert!(files(&dir).await == broken);
         Ok(())
     });
 }
 
 #[test]
 fn db18_snapshot_of_an_older_life_is_not_published() {
-    on_a_real_disk(|scratch| async move {
+    on_every_kernel(|scratch| async move {
         let dir = scratch.dir();
         let (log, ..) = open(&dir).await?;
         let mut model = Model::default();
         fill(&log, &mut model, 0..10).await?;
         // As where locks are not shared: another owner opened the same files, and has written.
         let other = scratch.join("other");
-        put_files(&other, &files(&dir));
+        put_files(&other, &files(&dir).await).await;
         let (newer, ..) = open(&other).await?;
         for key in 0..200 {
             commit(&newer, key, &[3; 200]).await?;
         }
         newer.close().await?;
-        let theirs = files(&other);
+        let theirs = files(&other).await;
         for (name, bytes) in &theirs {
-            std::fs::write(dir.join(name), bytes)?;
+            fs::write(dir.join(name), bytes).await?;
         }
         match fails(snapshot(&log, &model).await) {
             CopyError::OtherGeneration { ours, found, .. } => assert_eq!((ours, found), (1, 2)),
             other => panic!("{other}"),
         }
-        let left: Vec<_> = files(&dir).into_keys().filter(|name| name.starts_with("snapshot")).collect();
+        let left: Vec<_> = files(&dir).await.into_keys().filter(|name| name.starts_with("snapshot")).collect();
         assert!(left.is_empty() || left == ["snapshot.tmp"], "{left:?}");
         drop(log);
         let (_log, recovery, replayed) = open(&dir).await?;
