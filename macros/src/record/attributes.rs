@@ -1,12 +1,14 @@
 //! What stands in `#[record(..)]` and on a record's fields, and what of it does not go together.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ExprLit, Field, Lit, LitInt, LitStr, Meta, Path, Result, Token};
 
 use crate::function::Refusals;
+use crate::spans::generated_at;
 
 /// The arguments of `#[record(..)]`.
 #[derive(Default)]
@@ -115,6 +117,12 @@ pub struct Marks<'a> {
     pub was: Option<LitStr>,
 }
 
+/// The default of a field's type, whose lack is told of at the attribute that asks for it.
+fn of_its_type(asked: &Path) -> TokenStream {
+    let place = generated_at(asked.span());
+    quote_spanned! {place=> ::core::default::Default::default() }
+}
+
 const KNOWN: [&str; 5] = ["key", "unique", "index", "default", "renamed"];
 
 impl<'a> Marks<'a> {
@@ -157,7 +165,7 @@ impl<'a> Marks<'a> {
             let default = if meta.input.peek(Token![=]) {
                 meta.value()?.parse::<Expr>()?.into_token_stream()
             } else {
-                quote! { ::core::default::Default::default() }
+                of_its_type(&meta.path)
             };
             if self.default.is_some() {
                 return Err(meta.error("`default` is said twice"));
@@ -195,7 +203,7 @@ impl<'a> Marks<'a> {
             }
             "default" => {
                 self.default = Some(match &attr.meta {
-                    Meta::Path(_) => quote! { ::core::default::Default::default() },
+                    Meta::Path(path) => of_its_type(path),
                     Meta::NameValue(value) => value.value.to_token_stream(),
                     Meta::List(list) => list.parse_args::<Expr>()?.into_token_stream(),
                 });

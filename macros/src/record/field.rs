@@ -117,7 +117,7 @@ fn pattern(fields: &Fields) -> TokenStream {
 fn described(rt: &TokenStream, fields: &Fields) -> TokenStream {
     let parts = fields.iter().zip(names(fields)).map(|(field, name)| {
         let function = function(rt, &field.ty, "describe");
-        quote! { (#name.into(), { let describe = #function; describe(naming) }) }
+        quote! { (#name.into(), #function(naming)) }
     });
     quote! { ::std::vec![#(#parts),*] }
 }
@@ -125,7 +125,7 @@ fn described(rt: &TokenStream, fields: &Fields) -> TokenStream {
 fn encoded(rt: &TokenStream, fields: &Fields) -> TokenStream {
     let parts = fields.iter().zip(bound(fields)).map(|(field, bound)| {
         let function = function(rt, &field.ty, "encode");
-        quote! { { let encode = #function; encode(#bound, output); } }
+        quote! { ({ #function })(#bound, output); }
     });
     quote! { #(#parts)* }
 }
@@ -137,7 +137,7 @@ fn decoded(rt: &TokenStream, fields: &Fields) -> TokenStream {
     let members = fields.members();
     let parts = fields.iter().zip(names(fields)).map(|(field, name)| {
         let function = function(rt, &field.ty, "decode");
-        quote! { { let decode = #function; input.field(#name, decode)? } }
+        quote! { input.field(#name, |input| #function(input))? }
     });
     quote! { { #(#members: #parts),* } }
 }

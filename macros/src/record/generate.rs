@@ -28,19 +28,18 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
     let described = columns.iter().map(|marks| described(&rt, marks));
     let encoded = columns.iter().map(|marks| {
         let (name, function) = (&marks.field.ident, function(&rt, &marks.field.ty, "encode"));
-        quote! { { let encode = #function; encode(&self.#name, output); } }
+        quote! { ({ #function })(&self.#name, output); }
     });
     let decoded = columns.iter().map(|marks| {
         let (ident, name, function) = (&marks.field.ident, marks.name(), function(&rt, &marks.field.ty, "decode"));
-        quote! { #ident: { let decode = #function; input.field(#name, decode)? } }
+        quote! { #ident: input.field(#name, |input| #function(input))? }
     });
     let assembled = columns.iter().enumerate().map(|(at, marks)| {
         let (ident, name, function) = (&marks.field.ident, marks.name(), function(&rt, &marks.field.ty, "decode"));
-        let taken = match &marks.default {
-            None => quote! { parts.take(#at, #name, decode)? },
-            Some(default) => quote! { parts.take_or(#at, #name, decode, || #default)? },
-        };
-        quote! { #ident: { let decode = #function; #taken } }
+        match &marks.default {
+            None => quote! { #ident: parts.take(#at, #name, |input| #function(input))? },
+            Some(default) => quote! { #ident: parts.take_or(#at, #name, |input| #function(input), || #default)? },
+        }
     });
     let indexes: Vec<&Marks<'_>> =
         columns.iter().filter(|marks| marks.unique.is_some() || marks.index.is_some()).collect();
@@ -122,8 +121,8 @@ pub fn record(input: &DeriveInput, args: &RecordArgs, columns: &[Marks<'_>]) -> 
     }
 }
 
-/// A function of a field's type, as a value. Named so, and alike everywhere, a type that has none is told of once, at
-/// the type; an argument or a bound further on would be told of as well.
+/// A function of a field's type. Named so, and alike everywhere, a type that has none is told of once, at the type; a
+/// variable that holds it, an argument of the type, or a bound further on would be told of as well.
 pub fn function(rt: &TokenStream, ty: &Type, name: &str) -> TokenStream {
     let (place, name) = (generated_at(ty.span()), format_ident!("{}", name));
     quote_spanned! {place=> <#ty as #rt::Field>::#name }
