@@ -22,6 +22,10 @@ pub(crate) const END_MARK_BYTES: usize = 4;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The largest file a segment can be, whatever its header says.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 41;
+/// The largest sequence there can be: what a program could count in all its lives, and far from where sums overflow.
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
+/// The largest number a segment can have, likewise.
+pub(crate) const SEGMENT_MAX: u32 = 1 << 31;
 /// The longest body a frame can have, whatever the options say.
 pub(crate) const BODY_BYTES_MAX: u32 = 1 << 30;
 
@@ -66,7 +70,7 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     /// The number of the last entry.
     pub(crate) fn last(&self) -> u64 {
-        self.sequence + u64::from(self.entries).saturating_sub(1)
+        self.sequence.saturating_add(u64::from(self.entries).saturating_sub(1))
     }
 }
 
@@ -258,8 +262,14 @@ impl SegmentHeader {
             recycled: word(head, 12) & 1 == 1,
         };
         match read_start(bytes, SEGMENT_MAGIC, read) {
-            // Nobody makes such a file, and opening would try to.
-            FileStart::Whole(header) if header.bytes > SEGMENT_BYTES_MAX => FileStart::Broken,
+            // Nobody makes such a file, and whoever opens it would go on from there.
+            FileStart::Whole(header)
+                if header.bytes > SEGMENT_BYTES_MAX
+                    || header.sequence > SEQUENCE_MAX
+                    || !(1..=SEGMENT_MAX).contains(&header.segment) =>
+            {
+                FileStart::Broken
+            }
             start => start,
         }
     }

@@ -17,8 +17,8 @@ use crate::log::copy::{InPlace, NewPlace};
 use crate::log::error::{CopyError, OpenError};
 use crate::log::evidence;
 use crate::log::frame::{
-    DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SegmentHeader,
-    SnapshotHeader, frame_bytes, peek, prove,
+    DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SEQUENCE_MAX,
+    SegmentHeader, SnapshotHeader, frame_bytes, peek, prove,
 };
 use crate::log::names::{self, Listing};
 use crate::log::snapshot::{self, SnapshotFile};
@@ -136,7 +136,7 @@ async fn take_out(
         read += window.len();
         progress(read, total * 2);
     }
-    found.retain(|frame: &Found| frame.header.last() > as_of);
+    found.retain(|frame: &Found| frame.header.last() > as_of && frame.header.sequence <= SEQUENCE_MAX);
     found.sort_by_key(|frame| (frame.header.sequence, frame.header.generation));
     tell_missing_segments(from, &found, &mut salvaged.gaps);
 

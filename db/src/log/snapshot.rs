@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::log::body::{self, Entry};
 use crate::log::error::{OpenError, Undecodable};
 use crate::log::frame::{
-    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SnapshotHeader, VERSION,
-    frame_bytes, peek, prove,
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FileStart, FrameHeader, Place, SEGMENT_MAX, SEQUENCE_MAX,
+    SnapshotHeader, VERSION, frame_bytes, peek, prove,
 };
 use crate::log::window::Window;
 
@@ -92,8 +92,11 @@ pub(crate) async fn read(path: &Path, take: Take<'_>) -> Result<Result<SnapshotF
             let Some((until, first_segment, counted)) = decode_end(body) else {
                 return broken("the end is not one".to_owned());
             };
-            if counted != entries || until < header.as_of || first_segment == 0 {
+            if counted != entries || until < header.as_of {
                 return broken(format!("the end counts {counted} entries, and there are {entries}"));
+            }
+            if until > SEQUENCE_MAX || !(1..=SEGMENT_MAX).contains(&first_segment) {
+                return broken(format!("the end tells of transaction {until} and segment {first_segment}"));
             }
             let bytes = offset + size as u64;
             return Ok(Ok(SnapshotFile { path: path.to_owned(), header, until, first_segment, entries, bytes }));

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use crate::log::error::OpenError;
 use crate::log::evidence::{self, Behind};
 use crate::log::frame::{
-    Broken, DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FrameHeader, Place, frame_bytes, peek, prove,
+    Broken, DatabaseId, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FrameHeader, Place, SEQUENCE_MAX, frame_bytes,
+    peek, prove,
 };
 use crate::log::names;
 use crate::log::survey::{Segment, Survey, Why};
@@ -200,7 +201,7 @@ impl Walk<'_> {
         header.segment == segment
             && header.sequence > self.last
             && header.entries > 0
-            && header.sequence.checked_add(u64::from(header.entries)).is_some()
+            && header.sequence <= SEQUENCE_MAX
             && header.generation >= self.generation
     }
 
