@@ -5,11 +5,19 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use wo_runtime::error::{IoResult, errno};
+use wo_runtime::fiber;
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
 use crate::log::error::OpenError;
+
+/// How long a lock that no process has is waited for. A process that was killed may leave ops with the kernel, and until
+/// those have ended its files, and their locks, are still there.
+const LINGERS: Duration = Duration::from_millis(500);
+/// And how often it is looked for.
+const LOOKS_AGAIN: Duration = Duration::from_millis(5);
 
 /// A data directory that is ours, until the last share of it is gone.
 #[derive(Clone, Debug)]
@@ -41,10 +49,15 @@ impl Directory {
             opened => opened,
         };
         let file = file.map_err(|error| OpenError::io(dir, error))?;
-        if file.try_lock().map_err(|error| OpenError::io(dir, error))? {
-            return Ok(Directory { lock: Rc::new(Lock(file)) });
+        let began = fiber::now();
+        while !file.try_lock().map_err(|error| OpenError::io(dir, error))? {
+            let pid = file.lock_holder().await;
+            if pid.is_some() || fiber::now().since(began) >= LINGERS {
+                return Err(OpenError::AlreadyOpen { dir: dir.to_owned(), pid });
+            }
+            fiber::sleep(LOOKS_AGAIN).await.map_err(|error| OpenError::io(dir, error))?;
         }
-        Err(OpenError::AlreadyOpen { dir: dir.to_owned(), pid: file.lock_holder().await })
+        Ok(Directory { lock: Rc::new(Lock(file)) })
     }
 
     /// Waits until the names in it are on the disk.

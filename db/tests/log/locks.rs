@@ -1,6 +1,7 @@
 //! One owner at a time.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -105,6 +106,32 @@ fn db14_no_file_that_is_deleted_lets_a_second_one_in() {
         expect_held(&refusal(&dir).await, &dir, std::process::id());
         assert!(files(&dir).await.is_empty(), "the refusal left nothing");
         drop(log);
+        Ok(())
+    });
+}
+
+/// A child between its fork and its exec has a copy of every descriptor, and with them a share of every lock.
+#[test]
+fn a_directory_that_was_closed_is_free_whoever_has_a_share_of_its_lock() {
+    on_real_kernels(|scratch| async move {
+        let dir = scratch.dir();
+        let (log, ..) = open(&dir).await?;
+        let mut shares: Vec<OwnedFd> = Vec::new();
+        for entry in std::fs::read_dir("/proc/self/fd")? {
+            let entry = entry?;
+            if std::fs::read_link(entry.path()).is_ok_and(|opened| opened == dir) {
+                let number = entry.file_name().to_str().and_then(|number| number.parse().ok()).expect("a number");
+                // SAFETY: the log has it open, and is closed further down.
+                shares.push(unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?);
+            }
+        }
+        assert!(!shares.is_empty(), "the directory itself is locked");
+        log.close().await?;
+        let (log, ..) = open(&dir).await?;
+        // And one that is dropped lets go as well, once nothing is on its way.
+        drop(log);
+        open(&dir).await?;
+        drop(shares);
         Ok(())
     });
 }
