@@ -8,6 +8,8 @@
 //! see; `owner/` is the one shard that holds the tables, and how others reach it; `store/` the tables in memory;
 //! `schema/` what rows are as bytes, and how those of yesterday become those of today.
 
+mod builder;
+mod cursor;
 mod db;
 mod error;
 // For the tools, and the tests of this crate.
@@ -24,11 +26,13 @@ pub mod tools;
 mod transaction;
 mod watch;
 
-pub use db::{Builder, Db, Stats, TableStats};
+pub use builder::Builder;
+pub use cursor::Cursor;
+pub use db::{Db, Stats, TableStats};
 pub use error::{Error, ErrorKind, Result};
 pub use log::copy::Backup;
 pub use log::{LogStats, Recovery, Snapshot, TornTail};
-pub use query::{Cursor, Query};
+pub use query::Query;
 pub use record::{Automatic, Key, Prefixed, Record, Successive};
 pub use row::Row;
 pub use schema::evolve::OldRow;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use wo_runtime::fiber::Call;
 
+use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::owner;
 use crate::record::{Prefixed, Record};
@@ -19,9 +20,6 @@ use crate::store::index::{Indexed, walk};
 use crate::store::table::{Contents, Sight};
 use crate::table::{Table, over};
 use crate::transaction::{Tx, TxTable};
-
-/// Rows that a cursor fetches at once.
-const PAGE_ROWS: usize = 256;
 
 type Filter<R> = Box<dyn Fn(&R) -> bool + Send + Sync>;
 type Order<R> = Box<dyn Fn(&R, &R) -> Ordering + Send + Sync>;
@@ -57,7 +55,7 @@ impl<R: Record, I: Indexed<R>> ByIndex<R> for Values<R, I> {
 }
 
 /// The range, unless nothing can be in it: the standard library's trees panic at such ones.
-fn sensible<T: Ord + Clone>(range: &impl RangeBounds<T>) -> Option<Range<T>> {
+pub(crate) fn sensible<T: Ord + Clone>(range: &impl RangeBounds<T>) -> Option<Range<T>> {
     let (from, to) = (range.start_bound(), range.end_bound());
     let is_empty = match (from, to) {
         (Bound::Included(from), Bound::Included(to)) => from > to,
@@ -106,12 +104,12 @@ impl<R: Record> Source<R> {
 
 /// A query's description.
 pub(crate) struct Scan<R: Record> {
-    source: Source<R>,
+    pub(crate) source: Source<R>,
     filters: Vec<Filter<R>>,
-    order: Option<Order<R>>,
-    is_reversed: bool,
-    skip: usize,
-    limit: usize,
+    pub(crate) order: Option<Order<R>>,
+    pub(crate) is_reversed: bool,
+    pub(crate) skip: usize,
+    pub(crate) limit: usize,
 }
 
 impl<R: Record> Scan<R> {
@@ -119,7 +117,7 @@ impl<R: Record> Scan<R> {
         Scan { source, filters: Vec::new(), order: None, is_reversed: false, skip: 0, limit: usize::MAX }
     }
 
-    fn passes(&self, row: &R) -> bool {
+    pub(crate) fn passes(&self, row: &R) -> bool {
         self.filters.iter().all(|filter| filter(row))
     }
 
@@ -164,7 +162,7 @@ impl<R: Record> Scan<R> {
     }
 
     /// The rows.
-    fn all(&self, table: &Contents<R>, sight: &Sight) -> Result<Vec<Row<R>>> {
+    pub(crate) fn all(&self, table: &Contents<R>, sight: &Sight) -> Result<Vec<Row<R>>> {
         let mut rows: Vec<Row<R>> = Vec::new();
         if let Some(order) = &self.order {
             self.each(table, sight, |row| {
@@ -630,9 +628,7 @@ impl<R: Record> Query<R> {
     /// # }
     /// ```
     pub fn rows(self) -> Cursor<R> {
-        let Query { on, scan } = self;
-        let left = scan.limit;
-        Cursor { on, scan: Arc::new(scan), page: Vec::new().into_iter(), left, next: Next::First }
+        Cursor::new(self.on, self.scan)
     }
 }
 
@@ -810,168 +806,5 @@ impl<R: Record, T> fmt::Debug for Query<R, T> {
             .field("skip", &self.scan.skip)
             .field("limit", &self.scan.limit)
             .finish_non_exhaustive()
-    }
-}
-
-/// Rows one after the other; see [`Query::rows`].
-pub struct Cursor<R: Record> {
-    on: Table<R>,
-    scan: Arc<Scan<R>>,
-    page: std::vec::IntoIter<Row<R>>,
-    /// Rows that may still be fetched.
-    left: usize,
-    next: Next<R>,
-}
-
-/// What a cursor fetches next.
-enum Next<R: Record> {
-    First,
-    Behind(R::Key),
-    Nothing,
-    Failed(crate::Error),
-}
-
-impl<R: Record> Clone for Next<R> {
-    fn clone(&self) -> Next<R> {
-        match self {
-            Next::First => Next::First,
-            Next::Behind(key) => Next::Behind(key.clone()),
-            Next::Nothing => Next::Nothing,
-            Next::Failed(error) => Next::Failed(error.clone()),
-        }
-    }
-}
-
-impl<R: Record> Cursor<R> {
-    /// The next row; none behind the last one.
-    ///
-    /// Dropped half-way, nothing is lost: the next call asks again.
-    ///
-    /// # Errors
-    ///
-    /// As [`Query::all`]. After an error every further call answers it again: rows that could not be read are never
-    /// passed over in silence.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[derive(wo::Record, Clone, Debug)]
-    /// # struct Account {
-    /// #     #[key]
-    /// #     id: u64,
-    /// #     #[unique]
-    /// #     email: String,
-    /// #     #[index]
-    /// #     city: String,
-    /// #     balance: i64,
-    /// # }
-    /// # fn account(id: u64) -> Account {
-    /// #     Account { id, email: format!("{id}@example.org"), city: "Oslo".to_owned(), balance: 100 }
-    /// # }
-    /// # #[wo::main]
-    /// # fn main() -> Result<(), wo::db::Error> {
-    /// # let db = wo::db::Db::builder().table::<Account>().in_memory()?;
-    /// # let accounts = db.table::<Account>()?;
-    /// for id in 1..=5 {
-    ///     accounts.insert(Account { balance: id as i64 * 10, ..account(id) })?;
-    /// }
-    /// let mut rows = accounts.range(4..).rows();
-    /// assert_eq!(rows.next()?.map(|account| account.id), Some(4));
-    /// assert_eq!(rows.next()?.map(|account| account.id), Some(5));
-    /// assert!(rows.next()?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[expect(clippy::should_implement_trait, reason = "it parks, so it cannot be an iterator's")]
-    pub fn next(&mut self) -> Call<impl Future<Output = Result<Option<Row<R>>>>> {
-        Call::new(async move {
-            loop {
-                if let Some(row) = self.page.next() {
-                    return Ok(Some(row));
-                }
-                match self.fetch().await {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(None),
-                    Err(error) => {
-                        self.next = Next::Failed(error.clone());
-                        return Err(error);
-                    }
-                }
-            }
-        })
-    }
-
-    /// Fetches a page; false when there is none.
-    async fn fetch(&mut self) -> Result<bool> {
-        let is_paged = self.scan.order.is_none() && matches!(self.scan.source, Source::Keys(_));
-        let place = self.on.place();
-        let rows = match self.next.clone() {
-            Next::Nothing => return Ok(false),
-            Next::Failed(error) => return Err(error),
-            Next::First if !is_paged => {
-                let scan = Arc::clone(&self.scan);
-                self.next = Next::Nothing;
-                let all = move |store: &Store, sight: &Sight| scan.all(store.table(place)?, sight);
-                over::<R, _>(owner::read(self.on.owner, all)).await?
-            }
-            next => {
-                let behind = if let Next::Behind(key) = next { Some(key) } else { None };
-                let (scan, most) = (Arc::clone(&self.scan), self.left.min(PAGE_ROWS));
-                let page =
-                    move |store: &Store, sight: &Sight| scan.page(store.table(place)?, behind.as_ref(), most, sight);
-                let rows = over::<R, _>(owner::read(self.on.owner, page)).await?;
-                self.left -= rows.len();
-                self.next = match rows.last() {
-                    Some(last) if rows.len() == most && self.left > 0 => Next::Behind(last.key()),
-                    _ => Next::Nothing,
-                };
-                rows
-            }
-        };
-        self.page = rows.into_iter();
-        Ok(self.page.len() > 0)
-    }
-}
-
-impl<R: Record> Scan<R> {
-    /// At most so many rows of a range of keys, behind this one.
-    fn page(&self, table: &Contents<R>, behind: Option<&R::Key>, most: usize, sight: &Sight) -> Result<Vec<Row<R>>> {
-        let Source::Keys((from, to)) = &self.source else { return self.all(table, sight) };
-        let range = match behind {
-            None => (from.as_ref(), to.as_ref()),
-            Some(key) if self.is_reversed => (from.as_ref(), Bound::Excluded(key)),
-            Some(key) => (Bound::Excluded(key), to.as_ref()),
-        };
-        let Some(range) = sensible::<R::Key>(&range) else { return Ok(Vec::new()) };
-        let mut rows = Vec::new();
-        if most == 0 {
-            return Ok(rows);
-        }
-        table.see_gaps(sight);
-        let mut skip = if behind.is_none() { self.skip } else { 0 };
-        let mut visit = |stored: &Stored<R>| {
-            sight.see(stored.sequence);
-            if self.passes(&stored.record) {
-                if skip > 0 {
-                    skip -= 1;
-                } else {
-                    rows.push(Row(Arc::clone(stored)));
-                }
-            }
-            if rows.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let mut stored = table.rows.range(range);
-        let _stopped = if self.is_reversed {
-            stored.rev().try_for_each(|(_, stored)| visit(stored))
-        } else {
-            stored.try_for_each(|(_, stored)| visit(stored))
-        };
-        Ok(rows)
-    }
-}
-
-impl<R: Record> fmt::Debug for Cursor<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor").field("table", &R::TABLE).field("fetched", &self.page.len()).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! The fuzzers of `db/fuzz`, bounded and seeded: the same bodies over bytes drawn by lot, so that every run of the tests
-//! goes through them, and no compiler but the stable one is needed. What a fuzzer finds is kept in `fuzz/kept`.
+//! The fuzzers of `db/fuzz`, bounded and seeded: the same bodies over bytes drawn by lot, so that every run of the
+//! tests goes through them, and no compiler but the stable one is needed. What a fuzzer finds is kept in `fuzz/kept`.
 
 #![cfg(target_os = "linux")]
 

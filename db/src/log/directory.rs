@@ -13,8 +13,8 @@ use wo_runtime::os::fs::{self, File, OpenOptions};
 
 use crate::log::error::OpenError;
 
-/// How long a lock that no process has is waited for. A process that was killed may leave ops with the kernel, and until
-/// those have ended its files, and their locks, are still there.
+/// How long a lock that no process has is waited for. A process that was killed may leave ops with the kernel, and
+/// until those have ended its files, and their locks, are still there.
 const LINGERS: Duration = Duration::from_millis(500);
 /// And how often it is looked for.
 const LOOKS_AGAIN: Duration = Duration::from_millis(5);

@@ -11,6 +11,19 @@ use crate::schema::wire::{Input, Output, Undecodable};
 const FORM: u64 = 1;
 
 /// What a field is for, apart from holding a value.
+///
+/// # Examples
+///
+/// ```
+/// # use wo::db::stored::Catalogue;
+/// #
+/// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+/// # // name, that it is the key, a `u8`; no last key.
+/// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+/// # let catalogue = Catalogue::decode(&bytes).unwrap();
+/// let role = catalogue.tables[0].columns[0].role;
+/// assert!(role.key && !role.unique);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// It is the key, or a part of it.
@@ -24,6 +37,21 @@ pub struct Role {
 }
 
 /// A field of a table.
+///
+/// # Examples
+///
+/// ```
+/// # use wo::db::stored::Catalogue;
+/// #
+/// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+/// # // name, that it is the key, a `u8`; no last key.
+/// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+/// # let catalogue = Catalogue::decode(&bytes).unwrap();
+/// use wo::db::stored::Type;
+///
+/// let id = &catalogue.tables[0].columns[0];
+/// assert_eq!((id.name.as_str(), &id.ty), ("id", &Type::U8));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name.
@@ -35,6 +63,19 @@ pub struct Column {
 }
 
 /// A table as it is stored.
+///
+/// # Examples
+///
+/// ```
+/// # use wo::db::stored::Catalogue;
+/// #
+/// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+/// # // name, that it is the key, a `u8`; no last key.
+/// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+/// # let catalogue = Catalogue::decode(&bytes).unwrap();
+/// let cities = &catalogue.tables[0];
+/// assert_eq!((cities.table.as_str(), cities.version, cities.columns.len()), ("cities", 1, 1));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     /// Its number in transactions.
@@ -50,6 +91,18 @@ pub struct Schema {
 }
 
 /// Every table of a database.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::stored::Catalogue;
+///
+/// // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+/// // name, that it is the key, a `u8`; no last key.
+/// let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+/// let catalogue = Catalogue::decode(&bytes).unwrap();
+/// assert_eq!(catalogue.tables[0].table, "cities");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// The tables, by rising number.
@@ -68,6 +121,22 @@ pub(crate) enum Step<'a> {
 }
 
 /// One step of a transaction, as tools show it.
+///
+/// # Examples
+///
+/// ```
+/// # use wo::db::stored::Catalogue;
+/// #
+/// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+/// # // name, that it is the key, a `u8`; no last key.
+/// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+/// # let catalogue = Catalogue::decode(&bytes).unwrap();
+/// use wo::db::stored::Change;
+///
+/// // Table 1, kind 1: a deletion; its key of one byte.
+/// let changes = catalogue.changes(&[1, 1, 1, 7]).unwrap();
+/// assert!(matches!(&changes[0].1, Change::Delete(key) if key.to_json() == "7"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// This row is there.
@@ -163,6 +232,19 @@ impl Catalogue {
     /// # Errors
     ///
     /// Bytes that are no catalogue, or one of a later form.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo::db::stored::Catalogue;
+    ///
+    /// // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+    /// // name, that it is the key, a `u8`; no last key.
+    /// let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+    /// let catalogue = Catalogue::decode(&bytes).unwrap();
+    /// assert_eq!(catalogue.tables.len(), 1);
+    /// assert!(Catalogue::decode(&bytes[1..]).is_err());
+    /// ```
     pub fn decode(bytes: &[u8]) -> Result<Catalogue, Undecodable> {
         let mut input = Input::new(bytes);
         let form = input.unsigned()?;
@@ -179,6 +261,19 @@ impl Catalogue {
     }
 
     /// The table of this number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use wo::db::stored::Catalogue;
+    /// #
+    /// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+    /// # // name, that it is the key, a `u8`; no last key.
+    /// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+    /// # let catalogue = Catalogue::decode(&bytes).unwrap();
+    /// assert_eq!(catalogue.table(1).map(|table| table.table.as_str()), Some("cities"));
+    /// assert!(catalogue.table(2).is_none());
+    /// ```
     pub fn table(&self, number: u32) -> Option<&Schema> {
         self.tables.binary_search_by_key(&number, |table| table.number).ok().map(|at| &self.tables[at])
     }
@@ -188,6 +283,20 @@ impl Catalogue {
     /// # Errors
     ///
     /// Bytes that are no transaction of these tables.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use wo::db::stored::Catalogue;
+    /// #
+    /// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+    /// # // name, that it is the key, a `u8`; no last key.
+    /// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+    /// # let catalogue = Catalogue::decode(&bytes).unwrap();
+    /// // Table 1, kind 0: a row of one byte is there.
+    /// let changes = catalogue.changes(&[1, 0, 1, 7]).unwrap();
+    /// assert_eq!(changes[0].0.table, "cities");
+    /// ```
     pub fn changes(&self, body: &[u8]) -> Result<Vec<(&Schema, Change)>, Undecodable> {
         let change = |step: Result<(u32, Step<'_>), Undecodable>| {
             let (number, step) = step?;
@@ -211,6 +320,19 @@ impl Schema {
     /// # Errors
     ///
     /// Bytes that are no row of this table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use wo::db::stored::Catalogue;
+    /// #
+    /// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+    /// # // name, that it is the key, a `u8`; no last key.
+    /// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+    /// # let catalogue = Catalogue::decode(&bytes).unwrap();
+    /// assert_eq!(catalogue.tables[0].row(&[7]).unwrap().to_json(), r#"{"id":7}"#);
+    /// assert!(catalogue.tables[0].row(&[7, 8]).is_err());
+    /// ```
     pub fn row(&self, bytes: &[u8]) -> Result<Value, Undecodable> {
         let mut input = Input::new(bytes);
         let value = |column: &Column| {
@@ -227,6 +349,18 @@ impl Schema {
     /// # Errors
     ///
     /// Bytes that are no key of this table.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use wo::db::stored::Catalogue;
+    /// #
+    /// # // As `FORMAT.md` draws it: form 1, one table; its number, name and version; one field; its
+    /// # // name, that it is the key, a `u8`; no last key.
+    /// # let bytes = [&[1, 1, 1, 6][..], b"cities", &[1, 1, 2], b"id", &[1, 1, 0]].concat();
+    /// # let catalogue = Catalogue::decode(&bytes).unwrap();
+    /// assert_eq!(catalogue.tables[0].key(&[7]).unwrap().to_json(), "7");
+    /// ```
     pub fn key(&self, bytes: &[u8]) -> Result<Value, Undecodable> {
         let mut input = Input::new(bytes);
         let mut values = Vec::new();

@@ -5,6 +5,15 @@ use std::fmt;
 use crate::schema::wire::{Input, Output, Undecodable};
 
 /// The type of a field.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Field;
+/// use wo::db::stored::{Naming, Type};
+///
+/// assert_eq!(<Vec<u32>>::describe(&mut Naming::default()), Type::List(Box::new(Type::U32)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Type {
@@ -64,6 +73,15 @@ pub enum Type {
 pub type Variant = (String, Vec<(String, Type)>);
 
 /// The structs and enums that are being described, so that one which holds itself comes to an end.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Field;
+/// use wo::db::stored::{Naming, Type};
+///
+/// assert_eq!(String::describe(&mut Naming::default()), Type::Text);
+/// ```
 #[derive(Debug, Default)]
 pub struct Naming {
     within: Vec<&'static str>,

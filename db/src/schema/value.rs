@@ -7,6 +7,14 @@ use crate::schema::types::{Type, above, variant};
 use crate::schema::wire::{Input, Undecodable};
 
 /// A value of any type.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::Value;
+///
+/// assert_eq!(Value::List(vec![Value::Bool(true), Value::Absent]).to_string(), "[true,null]");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {

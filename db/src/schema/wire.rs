@@ -11,6 +11,41 @@ use std::fmt;
 pub(crate) const DEPTH_MAX: u32 = 64;
 
 /// Where a row is written to.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::stored::{Naming, Type};
+/// use wo::db::{Field, Input, Output, Undecodable};
+///
+/// /// A share of a thousand.
+/// #[derive(Debug, PartialEq)]
+/// struct Permille(u16);
+///
+/// impl Field for Permille {
+///     fn describe(naming: &mut Naming) -> Type {
+///         u16::describe(naming)
+///     }
+///
+///     fn encode(&self, output: &mut Output) {
+///         output.unsigned(self.0.into());
+///     }
+///
+///     fn decode(input: &mut Input<'_>) -> Result<Permille, Undecodable> {
+///         match input.unsigned()? {
+///             share @ 0..=1000 => Ok(Permille(share as u16)),
+///             more => Err(Undecodable::new(format!("{more} of a thousand"))),
+///         }
+///     }
+/// }
+///
+/// #[derive(wo::Record)]
+/// struct Share {
+///     #[key]
+///     id: u64,
+///     share: Permille,
+/// }
+/// ```
 #[derive(Debug, Default)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -99,6 +134,41 @@ impl Output {
 }
 
 /// Where a row is read from.
+///
+/// # Examples
+///
+/// ```
+/// use wo::db::stored::{Naming, Type};
+/// use wo::db::{Field, Input, Output, Undecodable};
+///
+/// /// A share of a thousand.
+/// #[derive(Debug, PartialEq)]
+/// struct Permille(u16);
+///
+/// impl Field for Permille {
+///     fn describe(naming: &mut Naming) -> Type {
+///         u16::describe(naming)
+///     }
+///
+///     fn encode(&self, output: &mut Output) {
+///         output.unsigned(self.0.into());
+///     }
+///
+///     fn decode(input: &mut Input<'_>) -> Result<Permille, Undecodable> {
+///         match input.unsigned()? {
+///             share @ 0..=1000 => Ok(Permille(share as u16)),
+///             more => Err(Undecodable::new(format!("{more} of a thousand"))),
+///         }
+///     }
+/// }
+///
+/// #[derive(wo::Record)]
+/// struct Share {
+///     #[key]
+///     id: u64,
+///     share: Permille,
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     rest: &'a [u8],
@@ -233,6 +303,13 @@ impl<'a> Input<'a> {
 }
 
 /// Bytes that are not what they should be.
+///
+/// # Examples
+///
+/// ```
+/// let wrong = wo::db::Undecodable::new("no number");
+/// assert_eq!((wrong.what(), wrong.field()), ("no number", None));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
     what: Cow<'static, str>,

@@ -142,7 +142,10 @@ marker!(Unique);
 ///
 /// /// How many rows there are of each of these values, whatever the index.
 /// #[wo::fiber]
-/// fn counts<I: Indexed<Account>>(accounts: Table<Account>, index: I, values: Vec<I::Value>) -> wo::db::Result<Vec<usize>> {
+/// fn counts<I>(accounts: Table<Account>, index: I, values: Vec<I::Value>) -> wo::db::Result<Vec<usize>>
+/// where
+///     I: Indexed<Account>,
+/// {
 ///     let mut counts = Vec::new();
 ///     for value in values {
 ///         counts.push(accounts.by(index, &value).count()?);

@@ -21,8 +21,8 @@ wo-db: looks at the data directories of wo's database, copies them, and mends th
   -q, --quiet                 no progress bar
   -h, --help    -V, --version
 
-Only `compact` changes DIR. Beside a program that has DIR open all but `salvage` and `compact` work, on the state of some
-moment; those two are refused. Progress is shown on stderr when that is a terminal.
+Only `compact` changes DIR. Beside a program that has DIR open all but `salvage` and `compact` work, on the state of
+some moment; those two are refused. Progress is shown on stderr when that is a terminal.
 
 Exit status:
   0  whole, or done

@@ -195,8 +195,8 @@ pub trait Backend: fmt::Debug + Sized + 'static {
     /// the descriptor. Never waits.
     fn try_lock(&mut self, fd: &Fd) -> IoResult<bool>;
 
-    /// Takes the lock of [`try_lock`](Backend::try_lock) off, whoever else still has a share of the descriptor: an op in
-    /// flight, or a child that was forked and has not replaced its image yet. Never waits.
+    /// Takes the lock of [`try_lock`](Backend::try_lock) off, whoever else still has a share of the descriptor: an op
+    /// in flight, or a child that was forked and has not replaced its image yet. Never waits.
     fn unlock(&mut self, fd: &Fd) -> IoResult<()>;
 
     /// Ends the backend. Ops still in flight may never complete; the caller has drained them, or leaks what they
