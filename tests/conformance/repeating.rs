@@ -162,6 +162,10 @@ impl<B: Backend> Backend for Repeating<B> {
         self.inner.try_lock(fd)
     }
 
+    fn unlock(&mut self, fd: &Fd) -> IoResult<()> {
+        self.inner.unlock(fd)
+    }
+
     fn pipe(&mut self) -> IoResult<(Fd, Fd)> {
         self.inner.pipe()
     }
