@@ -205,12 +205,14 @@ fn r14_a_denied_eventfd_names_its_remedy() {
 /// No memory may be locked beyond 64 KiB, and no privilege lifts that.
 fn lock_at_most_64_kib() {
     let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
+    // What a user has locked counts for all of the user's processes, so each test has a user of its own.
+    let user = 1_000_000 + std::process::id();
     // SAFETY: the limit is live; the other calls take numbers. Root would be beyond the limit, so it is given up.
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
         if libc::geteuid() == 0 {
-            assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
-            assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+            assert_eq!(libc::setresgid(user, user, user), 0);
+            assert_eq!(libc::setresuid(user, user, user), 0);
         }
     }
 }

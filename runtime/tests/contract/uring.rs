@@ -92,9 +92,11 @@ fn limit(what: libc::__rlimit_resource_t, to: u64) {
 fn r15_memlock_64k() {
     in_child(|| {
         limit(libc::RLIMIT_MEMLOCK, 64 << 10);
+        // What a user has locked counts for all of the user's processes, so this test has a user of its own.
+        let user = 2_000_000 + std::process::id();
         // SAFETY: no pointers; the system call itself, since the C function would look for the parent's threads. A
         // process without privileges stays what it is.
-        unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        unsafe { libc::syscall(libc::SYS_setresuid, user, user, user) };
         let mut rig = subject().rig();
         let slice = rig.room(1 << 20).slice();
         // SAFETY: the rig keeps the memory for longer than the backend.
