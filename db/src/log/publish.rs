@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
 use wo_runtime::fiber;
@@ -24,7 +25,12 @@ use crate::log::{names, segments, snapshot};
 
 /// Bytes of one frame of a snapshot, about; each is written and synced by itself, so that the log's own syncs never
 /// wait for much.
-const PIECE_BYTES: usize = 256 << 10;
+const PIECE_BYTES: usize = 512 << 10;
+/// Batches the log writes undisturbed before the next piece, while it has any: a piece delays one or two, and those
+/// are to be fewer than one in a hundred.
+const BATCHES_BETWEEN: u64 = 256;
+/// A log that gets nothing for so long has nothing to be disturbed at.
+const LULL: Duration = Duration::from_millis(1);
 
 /// The copy that is being made; there is one at a time.
 pub(crate) struct Copying {
@@ -103,6 +109,10 @@ async fn make(
         file.put(Entry::Transaction, &row);
         if file.is_full() {
             file.write(true).await.map_err(fails)?;
+            let_pass(shared, BATCHES_BETWEEN).await?;
+        } else {
+            // Encoding rows takes its time as well.
+            fiber::yield_now().await.map_err(fails)?;
         }
     }
     let until = shared.state.borrow().appended().max(as_of);
@@ -116,6 +126,24 @@ async fn make(
     let first_segment = shared.segments.borrow().first_behind(as_of);
     let bytes = file.finish(until, first_segment).await.map_err(fails)?;
     Ok((first_segment, bytes))
+}
+
+/// Waits until the log has written so many batches, or has none to write.
+async fn let_pass(shared: &Shared, batches: u64) -> Result<(), CopyError> {
+    let fails = |error| CopyError::io(&shared.dir, error);
+    let until = shared.stats().batches + batches;
+    let mut before = None;
+    while shared.stats().batches < until {
+        let (appended, ended) = {
+            let state = shared.state.borrow();
+            (state.appended(), state.ended || state.poison().is_some())
+        };
+        if ended || before.replace(appended) == Some(appended) {
+            break;
+        }
+        fiber::sleep(LULL).await.map_err(fails)?;
+    }
+    Ok(())
 }
 
 async fn durable(shared: &Rc<Shared>, sequence: u64) -> Result<(), CommitError> {

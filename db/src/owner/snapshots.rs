@@ -17,8 +17,8 @@ use crate::owner::{Owner, contained};
 use crate::schema::wire::Output;
 use crate::store::Cursor;
 
-/// Bytes of a page, about.
-const PAGE_BYTES: usize = 64 << 10;
+/// Bytes of a page, about: nothing else runs while one is encoded.
+const PAGE_BYTES: usize = 16 << 10;
 
 pub(crate) struct Snapshots {
     /// The log grows by so much before one is made by itself.
