@@ -53,9 +53,14 @@ fn m7_a_program_alone_writes_the_same_in_a_world() {
     assert_eq!(run("epoll", "1").stdout, real.stdout);
 }
 
+/// Lines to say, and how many each is answered with.
+type Lines = Vec<(&'static str, usize)>;
+/// Where a server listens, and what its clients say.
+type Clients = (u16, Vec<Lines>);
+
 /// Says each line and takes as many answers as it gives.
 #[wo::fiber]
-fn talk(port: u16, lines: Vec<(&'static str, usize)>) -> IoResult<Vec<String>> {
+fn talk(port: u16, lines: Lines) -> IoResult<Vec<String>> {
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     let (mut heard, mut left) = (Vec::new(), Vec::new());
     let mut buf = [0; 512];
@@ -78,7 +83,7 @@ fn talk(port: u16, lines: Vec<(&'static str, usize)>) -> IoResult<Vec<String>> {
 
 /// Three at once, a fiber each.
 #[wo::fiber]
-fn talk_all(port: u16, each: Vec<Vec<(&'static str, usize)>>) -> IoResult<Vec<Vec<String>>> {
+fn talk_all(port: u16, each: Vec<Lines>) -> IoResult<Vec<Vec<String>>> {
     let talks: Vec<_> = each.into_iter().map(|lines| wo::spawn(move || talk(port, lines))).collect();
     let mut heard = Vec::new();
     for talk in talks {
@@ -95,7 +100,7 @@ struct Run {
 }
 
 /// One run of an example's own `main`, with its clients, if it has any, on the same host; then it is stopped.
-fn run(seed: u64, main: fn() -> ExitCode, clients: Option<(u16, Vec<Vec<(&'static str, usize)>>)>) -> Run {
+fn run(seed: u64, main: fn() -> ExitCode, clients: Option<Clients>) -> Run {
     let mut world = World::new(seed);
     world.keep_trace();
     let host = world.host("example");
@@ -113,7 +118,7 @@ fn run(seed: u64, main: fn() -> ExitCode, clients: Option<(u16, Vec<Vec<(&'stati
 }
 
 /// The same seed twice is the same run, byte for byte, of every example that has nothing of the system's.
-fn is_a_function_of_its_seed(main: fn() -> ExitCode, clients: Option<(u16, Vec<Vec<(&'static str, usize)>>)>) {
+fn is_a_function_of_its_seed(main: fn() -> ExitCode, clients: Option<Clients>) {
     let (first, again) = (run(7, main, clients.clone()), run(7, main, clients));
     assert_eq!(first.trace, again.trace);
     assert_eq!((first.digest, &first.heard), (again.digest, &again.heard));

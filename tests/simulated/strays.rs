@@ -15,6 +15,9 @@ use crate::echo_server;
 /// Where a program leaves a handle for another to find.
 type Left<T> = Rc<RefCell<Option<T>>>;
 
+/// Runs in another place what tries a handle that was left.
+type Elsewhere = fn(Left<(TcpStream, File)>) -> Vec<IoError>;
+
 #[wo::fiber]
 fn open_and_leave(server: std::net::Ipv4Addr, left: Left<(TcpStream, File)>) -> IoResult<()> {
     let stream = TcpStream::connect((server, 7000))?;
@@ -60,7 +63,7 @@ fn assert_refused(refusals: &[IoError], owner: &str) {
 /// kernel: its number means another thing there, and nothing is done with it.
 #[test]
 fn a_handle_stays_on_its_host() {
-    let elsewhere: [fn(Left<(TcpStream, File)>) -> Vec<IoError>; 4] = [
+    let elsewhere: [Elsewhere; 4] = [
         |left| {
             let mut other = World::new(6);
             let host = other.host("client");

@@ -127,7 +127,7 @@ fn ask_around(which: fn(Addr<AskerMessage>) -> Kind) -> Result<u32, AskError> {
         Kind::Myself => b.myself(),
         Kind::Hidden => a.hidden(),
     };
-    answer.flatten()
+    answer.and_then(|answer| answer)
 }
 
 enum Kind {
