@@ -122,7 +122,8 @@ fn is_a_function_of_its_seed(main: fn() -> ExitCode, clients: Option<Clients>) {
     let (first, again) = (run(7, main, clients.clone()), run(7, main, clients));
     assert_eq!(first.trace, again.trace);
     assert_eq!((first.digest, &first.heard), (again.digest, &again.heard));
-    assert!(first.trace.lines().count() > 10, "{}", first.trace);
+    // At one shard, a program that asks nothing of the kernel is done in a turn or two.
+    assert!(!first.trace.is_empty());
 }
 
 #[test]
