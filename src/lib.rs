@@ -20,7 +20,7 @@ pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io, process};
 pub use wo_runtime::plane;
 pub use wo_runtime::plane::backend::{BackendKind, Caps, Selection};
-pub use wo_runtime::plane::{Deadline, Instant};
+pub use wo_runtime::plane::{Deadline, Instant, Written};
 pub use wo_runtime::scope::{Cause, First, Interrupt, Outcome, Panic, ScopeOptions, interrupt, schedule};
 pub use wo_runtime::shard::{
     BlockingError, Builder, Environment, EnvironmentError, RunError, Topology, backend, blocking, pool, post_to,

@@ -23,7 +23,6 @@ mod stream;
 mod tcp;
 mod udp;
 mod unix;
-mod written;
 
 pub use addr::{ToAddrs, ToUnixAddr};
 pub use datagram::DatagramSocket;
@@ -35,6 +34,6 @@ pub use stream::Stream;
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};
-pub use written::Written;
+pub use wo_runtime::plane::Written;
 
 pub use wo_runtime::plane::SocketAddress;

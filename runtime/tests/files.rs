@@ -4,6 +4,7 @@
 
 mod files {
     pub mod cursor;
+    pub mod deadlines;
     pub mod faults;
     pub mod names;
     pub mod offsets;

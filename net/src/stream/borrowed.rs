@@ -11,13 +11,12 @@ use wo_runtime::error::IoResult;
 use wo_runtime::fiber::{self, Call};
 use wo_runtime::plane::buf::{Bounce, IoBuf};
 use wo_runtime::plane::ops::{Recv, Send};
-use wo_runtime::plane::{Deadline, Fd, Instant};
+use wo_runtime::plane::{Deadline, Fd, Instant, Written};
 
 use crate::explain;
 use crate::family::Family;
 use crate::stream::Stream;
 use crate::stream::owned::by_then;
-use crate::written::Written;
 
 impl<F: Family> Stream<F> {
     /// Reads what has come into `buf`, at most 64 KiB at a time. Answers the count, 0 at end of file and for an empty

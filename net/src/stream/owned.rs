@@ -13,12 +13,11 @@ use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
 use wo_runtime::fiber::{self, Call};
 use wo_runtime::plane::buf::{BufResult, IoBuf, IoBufMut, Slice};
 use wo_runtime::plane::ops::{Recv, RecvMore, Send};
-use wo_runtime::plane::{Deadline, Instant};
+use wo_runtime::plane::{Deadline, Instant, Written};
 
 use crate::explain;
 use crate::family::Family;
 use crate::stream::Stream;
-use crate::written::Written;
 
 impl<F: Family> Stream<F> {
     /// Receives into `buf`, from its first byte up to its capacity; what it held before is overwritten. Answers the

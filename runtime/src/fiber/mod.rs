@@ -38,6 +38,7 @@ pub use scoped::{
     with_deadline, with_deadline_at,
 };
 pub use settle::{advance_and_settle, settle};
+pub(crate) use sleep::alarm;
 pub use sleep::{MissedTicks, Sleep, Tick, Ticker, now, sleep, sleep_until, wall_clock};
 pub use spin::Unhurried;
 pub use task::{FiberId, Payload};

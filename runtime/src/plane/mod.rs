@@ -19,6 +19,7 @@ mod thunk;
 pub mod time;
 mod timer;
 pub mod token;
+mod written;
 
 pub use accept::AcceptQueue;
 pub use addr::SocketAddress;
@@ -26,6 +27,7 @@ pub use event_loop::{EventLoop, LoopConfig, RunStatus, Stopper};
 pub use fd::Fd;
 pub use time::{Deadline, Instant};
 pub use token::Token;
+pub use written::Written;
 
 /// The loop of a shard: over whichever kernel was selected.
 pub type ShardLoop = EventLoop<backend::AnyBackend>;

@@ -30,7 +30,8 @@ const OFFSETS_END: u64 = 1 << 63;
 /// Reading and writing is done at an offset ([`read_at`](File::read_at), [`write_at`](File::write_at) and their kin),
 /// which never moves the position, or at the position ([`read`](File::read), [`write`](File::write) and theirs). The
 /// position is the handle's own: the verbs that move it take turns, first come first served, so two reads started at
-/// once get one part each, whatever happens to either. Buffers come back with the answer, on success and on failure.
+/// once get one part each, whatever happens to either. Those ending in `_by` have a deadline and answer "nothing by
+/// then" as a value. Buffers come back with the answer, on success and on failure.
 ///
 /// Clones share the descriptor and the position. The descriptor is closed with the last of them, and after the last
 /// op in flight; [`close`](File::close) hears what the system says to that. Files may be sent to other threads.
@@ -112,7 +113,8 @@ impl File {
             if self.way().map_err(|error| self.explain(error))? == Way::Stream {
                 return Err(refuse(errno::ESPIPE, "a stream has no position to move"));
             }
-            let mut session = Session::reading(self).await.map_err(|error| self.explain(error))?;
+            let session = Session::reading(self, None).await.map_err(|error| self.explain(error))?;
+            let mut session = session.expect("without a deadline its turn comes");
             let (base, by) = match to {
                 SeekFrom::Start(position) => (position, 0),
                 SeekFrom::Current(by) => (session.position(), by),

@@ -2,13 +2,18 @@
 //!
 //! Each verb is one session: it waits for its turn, reads or writes until it is satisfied, and leaves the position
 //! where it ended. A stream's bytes that a verb took and could not answer are put back for the next reader.
+//!
+//! A verb and its form with a deadline are one future; they differ in how they put the answer.
+
+use std::convert::identity;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::fiber::Call;
+use crate::fiber::{Call, now};
 use crate::os::fs::explain::{ended_early, explain, took_nothing, torn};
 use crate::os::fs::file::File;
 use crate::os::fs::session::{Session, Way};
 use crate::plane::buf::{Bounce, BufResult, IoBuf, IoBufMut};
+use crate::plane::{Deadline, Instant, Written};
 
 /// The first room for bytes whose number is not known.
 const ROOM_BYTES_MIN: usize = 4096;
@@ -29,15 +34,59 @@ impl File {
     ///
     /// `EBADF` when the file is not open for reading, `EISDIR` for a directory.
     pub fn read<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(async move {
-            let session = match Session::reading(self).await {
-                Ok(session) => session,
-                Err(error) => return (Err(self.explain(error)), buf),
-            };
-            let ((result, buf), mut session) = session.read(buf, 0).await;
-            session.advance(*result.as_ref().unwrap_or(&0));
-            (result.map_err(|error| self.explain(error)), buf)
-        })
+        Call::new(self.read_until(buf, None, Option::unwrap_or_default))
+    }
+
+    /// As [`read`](File::read), with a deadline: none when nothing has come by then, be it that the turn has not. A
+    /// byte that came in the very moment is delivered, none is lost. Without a deadline, which zero is too, it is the
+    /// plain verb.
+    ///
+    /// It is for pipes, terminals and their like. A disk answers in its own time, and a read that it is about to
+    /// answer is waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](File::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let (reader, writer) = wo_runtime::os::io::pipe()?;
+    /// let (read, buf) = reader.read_by(Vec::with_capacity(16), Duration::from_millis(5)).await;
+    /// assert_eq!(read?, None, "nobody has written anything");
+    /// writer.write_all(b"at last").await?;
+    /// let (read, buf) = reader.read_by(buf, Duration::from_millis(5)).await;
+    /// assert_eq!((read?, &buf[..]), (Some(7), &b"at last"[..]));
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn read_by<B: IoBufMut>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
+        let at = deadline.into().instant(now());
+        Call::new(self.read_until(buf, at, identity))
+    }
+
+    async fn read_until<B: IoBufMut, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
+        let session = match Session::reading(self, at).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return (Ok(answer(None)), buf),
+            Err(error) => return (Err(self.explain(error)), buf),
+        };
+        let ((result, buf), mut session) = session.read(buf, 0, at).await;
+        session.advance(*result.as_ref().ok().and_then(Option::as_ref).unwrap_or(&0));
+        (result.map(answer).map_err(|error| self.explain(error)), buf)
     }
 
     /// As [`read`](File::read), into borrowed memory. The kernel never sees that: it is copied into at the end, so
@@ -47,13 +96,50 @@ impl File {
     ///
     /// As [`read`](File::read).
     pub fn read_into(&self, into: &mut [u8]) -> Call<impl Future<Output = IoResult<usize>>> {
-        Call::new(async move {
-            let room = into.len().min(Bounce::BYTES_MAX);
-            let (result, bounce) = self.read(Bounce::with_room(room)).await;
-            let count = result?;
+        Call::new(self.read_into_until(into, None, Option::unwrap_or_default))
+    }
+
+    /// As [`read_into`](File::read_into), with a deadline, as [`read_by`](File::read_by) has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](File::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let (reader, _writer) = wo_runtime::os::io::pipe()?;
+    /// let mut key = [0];
+    /// assert_eq!(reader.read_into_by(&mut key, Duration::from_millis(5)).await?, None, "no key was pressed");
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn read_into_by(
+        &self,
+        into: &mut [u8],
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = IoResult<Option<usize>>>> {
+        let at = deadline.into().instant(now());
+        Call::new(self.read_into_until(into, at, identity))
+    }
+
+    async fn read_into_until<T>(
+        &self,
+        into: &mut [u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> IoResult<T> {
+        let room = into.len().min(Bounce::BYTES_MAX);
+        let (result, bounce) = self.read_until(Bounce::with_room(room), at, identity).await;
+        let count = result?;
+        if let Some(count) = count {
             into[..count].copy_from_slice(bounce.as_bytes());
-            Ok(count)
-        })
+        }
+        Ok(answer(count))
     }
 
     /// Reads at the position until the buffer is full to its capacity.
@@ -63,33 +149,77 @@ impl File {
     /// `ENODATA` when the file or stream ends before. Whatever the error, the buffer comes back with what was read; a
     /// file's position stands behind that, and a stream gives the same bytes again to its next reader.
     pub fn read_exact<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
-        Call::new(async move {
-            let (result, buf) = self.fill(buf).await;
-            (result.map_err(|error| self.explain(error)), buf)
-        })
+        Call::new(self.read_exact_until(buf, None, drop))
     }
 
-    async fn fill<B: IoBufMut>(&self, mut buf: B) -> BufResult<(), B> {
+    /// As [`read_exact`](File::read_exact), with a deadline: none when not everything has come by then. What has come
+    /// is read again by whoever reads next: a file's position has not moved, and a stream's bytes are kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_exact`](File::read_exact).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let (reader, writer) = wo_runtime::os::io::pipe()?;
+    /// writer.write_all(b"half").await?;
+    /// let (read, _buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5)).await;
+    /// assert_eq!(read?, None);
+    /// writer.write_all(b"full").await?;
+    /// let (read, buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5)).await;
+    /// assert_eq!((read?, &buf[..]), (Some(()), &b"halffull"[..]));
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn read_exact_by<B: IoBufMut>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<()>, B>>> {
+        let at = deadline.into().instant(now());
+        Call::new(self.read_exact_until(buf, at, identity))
+    }
+
+    async fn read_exact_until<B: IoBufMut, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<()>) -> T,
+    ) -> BufResult<T, B> {
+        let (result, buf) = self.fill(buf, at).await;
+        (result.map(answer).map_err(|error| self.explain(error)), buf)
+    }
+
+    async fn fill<B: IoBufMut>(&self, mut buf: B, at: Option<Instant>) -> BufResult<Option<()>, B> {
         let wanted = buf.capacity();
         let mut filled = 0;
-        let mut session = match Session::reading(self).await {
-            Ok(session) => session,
+        let mut session = match Session::reading(self, at).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return (Ok(None), buf),
             Err(error) => return (Err(error), buf),
         };
         let outcome = loop {
             if filled == wanted {
-                break Ok(());
+                break Ok(Some(()));
             }
             let result;
-            ((result, buf), session) = session.read(buf, filled).await;
+            ((result, buf), session) = session.read(buf, filled, at).await;
             match result {
-                Ok(0) => break Err(ended_early(filled, wanted)),
-                Ok(count) => filled += count,
+                Ok(Some(0)) => break Err(ended_early(filled, wanted)),
+                Ok(Some(count)) => filled += count,
+                Ok(None) => break Ok(None),
                 Err(error) => break Err(torn(error, filled, wanted)),
             }
         };
-        session.advance(filled);
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(None)) {
+            session.advance(filled);
+        }
+        if !matches!(outcome, Ok(Some(()))) {
             session.put_back(&buf.as_bytes()[..filled]);
         }
         (outcome, buf)
@@ -107,7 +237,7 @@ impl File {
     }
 
     async fn rest(&self) -> IoResult<Vec<u8>> {
-        let mut session = Session::reading(self).await?;
+        let mut session = Session::reading(self, None).await?.expect("without a deadline its turn comes");
         let expected = match session.way() {
             // Some files, those of /proc among them, have more bytes than they say.
             Way::Positional => self.metadata().await?.len().saturating_sub(session.position()),
@@ -122,8 +252,8 @@ impl File {
             }
             let filled = bytes.len();
             let result;
-            ((result, bytes), session) = session.read(bytes, filled).await;
-            match result {
+            ((result, bytes), session) = session.read(bytes, filled, None).await;
+            match result.map(Option::unwrap_or_default) {
                 Ok(0) => break Ok(()),
                 // Where the length was wrong, the room doubles.
                 Ok(_) => room = if bytes.len() == bytes.capacity() { bytes.len() } else { 0 },
@@ -153,14 +283,54 @@ impl File {
     /// `EBADF` when the file is not open for writing, `ENOSPC` when the file system is full, `EPIPE` when nobody
     /// reads a pipe's other end.
     pub fn write<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
-        Call::new(async move {
-            let session = match Session::writing(self).await {
-                Ok(session) => session,
-                Err(error) => return (Err(self.explain(error)), buf),
-            };
-            let ((result, buf), _) = session.write(buf).await;
-            (result.map_err(|error| self.explain(error)), buf)
-        })
+        Call::new(self.write_until(buf, None, Option::unwrap_or_default))
+    }
+
+    /// As [`write`](File::write), with a deadline: none when nothing could be written by then, be it that the turn has
+    /// not come. Without a deadline, which zero is too, it is the plain verb.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](File::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let (_reader, writer) = wo_runtime::os::io::pipe()?;
+    /// let mut written = 0;
+    /// while let (Ok(Some(count)), _) = writer.write_by(vec![0; 4096], Duration::from_millis(5)).await {
+    ///     written += count;
+    /// }
+    /// assert!(written > 0, "until the pipe is full");
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn write_by<B: IoBuf>(
+        &self,
+        buf: B,
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = BufResult<Option<usize>, B>>> {
+        let at = deadline.into().instant(now());
+        Call::new(self.write_until(buf, at, identity))
+    }
+
+    async fn write_until<B: IoBuf, T>(
+        &self,
+        buf: B,
+        at: Option<Instant>,
+        answer: impl FnOnce(Option<usize>) -> T,
+    ) -> BufResult<T, B> {
+        let session = match Session::writing(self, at).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return (Ok(answer(None)), buf),
+            Err(error) => return (Err(self.explain(error)), buf),
+        };
+        let ((result, buf), _) = session.write(buf, at).await;
+        (result.map(answer).map_err(|error| self.explain(error)), buf)
     }
 
     /// Writes all of `bytes` at the position, in one turn: the bytes of two writers do not mix. The kernel sees a
@@ -170,30 +340,74 @@ impl File {
     ///
     /// As [`write`](File::write), saying how many bytes had been written.
     pub fn write_all(&self, bytes: &[u8]) -> Call<impl Future<Output = IoResult<()>>> {
-        Call::new(async move { self.write_copied(bytes).await.map_err(|error| self.explain(error)) })
+        Call::new(self.write_all_until(bytes, None, drop))
     }
 
-    async fn write_copied(&self, bytes: &[u8]) -> IoResult<()> {
-        let mut session = Session::writing(self).await?;
+    /// As [`write_all`](File::write_all), with a deadline, and says how far it got by then.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_all`](File::write_all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::plane::Written;
+    ///
+    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
+    /// # Builder::new().io(Selection::Sim).run(|| async {
+    /// let (_reader, writer) = wo_runtime::os::io::pipe()?;
+    /// match writer.write_all_by(&vec![0; 1 << 20], Duration::from_millis(5)).await? {
+    ///     Written::All => {}
+    ///     Written::Nothing => println!("try again later"),
+    ///     Written::Torn(count) => println!("the reader has {count} bytes; go on from there, or close"),
+    /// }
+    /// # Ok::<_, wo_runtime::error::IoError>(())
+    /// # }).unwrap().unwrap();
+    /// ```
+    pub fn write_all_by(
+        &self,
+        bytes: &[u8],
+        deadline: impl Into<Deadline>,
+    ) -> Call<impl Future<Output = IoResult<Written>>> {
+        let at = deadline.into().instant(now());
+        Call::new(self.write_all_until(bytes, at, identity))
+    }
+
+    async fn write_all_until<T>(
+        &self,
+        bytes: &[u8],
+        at: Option<Instant>,
+        answer: impl FnOnce(Written) -> T,
+    ) -> IoResult<T> {
+        self.write_copied(bytes, at).await.map(answer).map_err(|error| self.explain(error))
+    }
+
+    async fn write_copied(&self, bytes: &[u8], at: Option<Instant>) -> IoResult<Written> {
+        let Some(mut session) = Session::writing(self, at).await? else {
+            return Ok(Written::of(0, bytes.len()));
+        };
         let mut done = 0;
         let mut copy = Vec::new();
         while done < bytes.len() {
             let rest = &bytes[done..];
             let result;
             if rest.len() <= Bounce::BYTES_MAX {
-                ((result, _), session) = session.write(Bounce::holding(rest)).await;
+                ((result, _), session) = session.write(Bounce::holding(rest), at).await;
             } else {
                 copy.clear();
                 copy.extend_from_slice(&rest[..rest.len().min(COPY_BYTES_MAX)]);
-                ((result, copy), session) = session.write(copy).await;
+                ((result, copy), session) = session.write(copy, at).await;
             }
             match result {
-                Ok(0) => return Err(took_nothing(done, bytes.len())),
-                Ok(count) => done += count,
+                Ok(Some(0)) => return Err(took_nothing(done, bytes.len())),
+                Ok(Some(count)) => done += count,
+                Ok(None) => break,
                 Err(error) => return Err(torn(error, done, bytes.len())),
             }
         }
-        Ok(())
+        Ok(Written::of(done, bytes.len()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// What became of the bytes of a write that had a deadline.
 ///
-/// A torn write leaves the peer with a part: the stream can be gone on with from there, or is to be closed, but the
+/// A torn write leaves the other end with a part: a stream can be gone on with from there, or is to be closed, but the
 /// whole must not be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
@@ -17,7 +17,7 @@ pub enum Written {
 
 impl Written {
     /// `sent` of `len` bytes.
-    pub(crate) fn of(sent: usize, len: usize) -> Written {
+    pub fn of(sent: usize, len: usize) -> Written {
         match sent {
             _ if sent == len => Written::All,
             0 => Written::Nothing,
