@@ -99,45 +99,63 @@ fn r8_shutdown_brings_an_open_back() {
     }
 }
 
+/// Which of them run first: those whose timers were made first.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    /// The cancels fill the queue, and the new ops find it full.
+    Cancels,
+    /// The new ops fill it, and the cancels find it full.
+    Ops,
+    /// Each finds what the others left.
+    InTurn,
+}
+
 /// Eight silent reads whose deadlines pass in the tick that queues sixteen ops more.
 #[wo::fiber]
-fn cancels_meet_a_full_queue() {
+fn cancels_meet_a_full_queue(first: First) {
     const SILENT: usize = 8;
     const MORE: usize = 16;
+    let silent: Vec<bool> = match first {
+        First::Cancels => [vec![true; SILENT], vec![false; MORE]].concat(),
+        First::Ops => [vec![false; MORE], vec![true; SILENT]].concat(),
+        First::InTurn => (0..SILENT + MORE).map(|number| number % 3 == 2).collect(),
+    };
+    assert_eq!(silent.iter().filter(|silent| **silent).count(), SILENT);
     let start = wo::now();
     let at = start + Duration::from_millis(20);
     let mut fibers = Vec::new();
     let mut kept = Vec::new();
-    for _ in 0..SILENT {
+    for silent in silent {
         let (reader, writer) = UnixStream::pair().expect("pair");
+        fibers.push(if silent {
+            wo::spawn(|| {
+                let (read, _buf) = reader.recv_by(vec![0; 16], at);
+                assert_eq!(read.expect("recv"), None);
+            })
+        } else {
+            writer.write_all(b"ready").expect("write");
+            wo::spawn(|| {
+                wo::sleep_until(at).expect("sleep");
+                let (read, _buf) = reader.recv(vec![0; 16]);
+                assert_eq!(read.expect("recv"), 5);
+            })
+        });
         kept.push(writer);
-        fibers.push(wo::spawn(|| {
-            let (read, _buf) = reader.recv_by(vec![0; 16], at);
-            assert_eq!(read.expect("recv"), None);
-        }));
-    }
-    for _ in 0..MORE {
-        let (reader, writer) = UnixStream::pair().expect("pair");
-        writer.write_all(b"ready").expect("write");
-        kept.push(writer);
-        fibers.push(wo::spawn(|| {
-            wo::sleep_until(at).expect("sleep");
-            let (read, _buf) = reader.recv(vec![0; 16]);
-            assert_eq!(read.expect("recv"), 5);
-        }));
     }
     for fiber in fibers {
         fiber.join().expect("a fiber ended");
     }
     let took = wo::now().since(start);
-    assert!(took < Duration::from_millis(200), "{took:?}");
+    assert!(took < Duration::from_millis(200), "{first:?}: {took:?}");
 }
 
 #[test]
 fn r11_cancel_when_sq_full() {
     let _alone = alone();
     for backend in those_of(EVERY) {
-        let config = BackendConfig { submission_entries: 8, ..BackendConfig::default() };
-        run(backend, |builder| builder.backend_config(config), cancels_meet_a_full_queue);
+        for first in [First::Cancels, First::Ops, First::InTurn] {
+            let config = BackendConfig { submission_entries: 8, ..BackendConfig::default() };
+            run(backend, |builder| builder.backend_config(config), || cancels_meet_a_full_queue(first));
+        }
     }
 }
