@@ -1,9 +1,13 @@
-//! Scopes stand in: no model opens one, so nothing is cancelled but by the end of the program.
+//! Scopes stand in: no model opens one, so nothing is cancelled but by the end of the program and by who has the
+//! handle.
 
 use std::cell::Cell;
 
 thread_local! {
     static STOPPING: Cell<bool> = const { Cell::new(false) };
+}
+thread_local! {
+    static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
 }
 
 mod call {
@@ -17,11 +21,26 @@ pub mod channel {
 pub use call::Call;
 
 pub fn is_cancelled() -> bool {
-    STOPPING.with(Cell::get)
+    STOPPING.with(Cell::get) || INTERRUPTED.with(Cell::get)
 }
 
 pub fn is_only_stopping() -> bool {
-    is_cancelled()
+    STOPPING.with(Cell::get) && !INTERRUPTED.with(Cell::get)
+}
+
+pub struct Around(());
+
+impl Around {
+    pub fn cancelled() -> Around {
+        INTERRUPTED.with(|cell| cell.set(true));
+        Around(())
+    }
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        INTERRUPTED.with(|cell| cell.set(false));
+    }
 }
 
 pub fn set_stopping(stopping: bool) {

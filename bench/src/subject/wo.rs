@@ -7,7 +7,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::future::{AbortHandle, abortable};
 use wo::net::{TcpListener, TcpStream};
 use wo::pool::{Pool, Worker};
 use wo_runtime::actor::{self, Actor, Addr, Reply};
@@ -129,23 +128,22 @@ impl Executor for Wo {
 }
 
 impl Timers for Wo {
-    type Sleeper = AbortHandle;
+    type Sleeper = JoinHandle<()>;
 
     async fn sleep(time: Duration) {
-        assert!(fiber::sleep(time).await.is_ok(), "nobody cancels it");
+        // The only error is that it was cancelled.
+        let _ = fiber::sleep(time).await;
     }
 
-    fn spawn_sleeper<F>(future: F) -> AbortHandle
+    fn spawn_sleeper<F>(future: F) -> JoinHandle<()>
     where
         F: Future<Output = ()> + 'static,
     {
-        let (future, handle) = abortable(future);
-        drop(fiber::spawn(|| future));
-        handle
+        fiber::spawn(|| future)
     }
 
-    async fn cancel_all(sleepers: Vec<AbortHandle>) {
-        sleepers.iter().for_each(AbortHandle::abort);
+    async fn cancel_all(sleepers: Vec<JoinHandle<()>>) {
+        sleepers.iter().for_each(JoinHandle::interrupt);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::fiber::tick::Driver;
 use crate::fiber::{StopRequest, join};
 use crate::models::block_on;
 use crate::plane::{Doorbell, ShardLoop};
+use crate::scope::is_cancelled;
 use crate::weakened::{accepted, rejected};
 
 fn shard() -> Driver {
@@ -202,6 +203,73 @@ fn referred_to() {
     });
     close(driver, [refers]);
 }
+
+/// Says when it is dropped.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A fiber that ends when it is cancelled and not before.
+fn until_cancelled(gone: Gone) -> impl Future<Output = ()> {
+    poll_fn(move |_| {
+        let _held = &gone;
+        if is_cancelled() { Poll::Ready(()) } else { Poll::Pending }
+    })
+}
+
+/// A thread asks a fiber of this shard to stop, which may have parked or not.
+fn interrupted(parks_first: bool) {
+    let mut driver = shard();
+    let gone = Arc::new(AtomicBool::new(false));
+    let held = Gone(Arc::clone(&gone));
+    let fiber = join::spawn(move || {
+        let _owned = Owned::new();
+        until_cancelled(held)
+    });
+    if parks_first {
+        driver.run(|| true).expect("nobody asked to stop");
+    }
+    let asks = thread::spawn(move || fiber.interrupt());
+    driver.run(|| gone.load(Ordering::SeqCst)).expect("nobody asked to stop");
+    assert!(!is_cancelled(), "nobody else is cancelled");
+    close(driver, [asks]);
+}
+
+/// A thread asks a fiber to stop while this shard starts it for it.
+fn interrupted_as_it_starts() {
+    let mut driver = shard();
+    let gone = Arc::new(AtomicBool::new(false));
+    let held = Gone(Arc::clone(&gone));
+    let (start, fiber) = join::handed_over(move || until_cancelled(held));
+    let asks = thread::spawn(move || fiber.interrupt());
+    start();
+    driver.run(|| gone.load(Ordering::SeqCst)).expect("nobody asked to stop");
+    close(driver, [asks]);
+}
+
+accepted!(a_parked_fiber_is_interrupted_from_elsewhere, || interrupted(true));
+
+accepted!(a_new_fiber_is_interrupted_from_elsewhere, || interrupted(false));
+
+accepted!(a_fiber_is_interrupted_as_it_starts, interrupted_as_it_starts);
+
+rejected!(
+    who_interrupts_must_say_so_before_it_looks,
+    "who wants a fiber stopped looks for it before it says so",
+    interrupted_as_it_starts
+);
+
+rejected!(
+    who_starts_must_look_again,
+    "who starts a fiber does not look again whether it is to stop",
+    interrupted_as_it_starts
+);
+
+rejected!(a_wish_to_stop_must_go_home, "a wish that a fiber stop stays elsewhere", || interrupted(true));
 
 accepted!(a_fiber_is_joined_from_elsewhere, || joined(0));
 

@@ -24,6 +24,8 @@ pub(crate) enum Mail {
     Wake(TaskRef),
     /// A reference to a fiber of the shard that was dropped elsewhere.
     Drop(TaskRef),
+    /// A fiber of the shard is asked to stop.
+    Interrupt(TaskRef),
     /// A fiber's end is waited for elsewhere.
     Watch(Watch),
     /// A fiber's handle was dropped elsewhere.

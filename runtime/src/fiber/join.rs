@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::fiber::local;
 use crate::fiber::steal::{self, Left, Start};
-use crate::fiber::task::{self, FiberId, Handle, Payload};
+use crate::fiber::task::{self, Either, FiberId, Handle, Payload, TaskRef};
 use crate::fiber::turn::Charge;
 use crate::scope::{self, Call};
 
@@ -73,6 +73,7 @@ where
 /// assert_eq!(sum, 42);
 /// # Ok::<(), wo_runtime::shard::RunError>(())
 /// ```
+#[inline]
 pub fn spawn<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
     JoinHandle::new(task::start(None, body.into_fiber()))
 }
@@ -115,7 +116,7 @@ where
     B::Output: Send,
 {
     match steal::leave(body) {
-        Ok(left) => JoinHandle { fiber: None, left: Some(left) },
+        Ok(left) => JoinHandle { fiber: Either::boxed(Box::new(left)) },
         Err(body) => spawn(body),
     }
 }
@@ -127,7 +128,7 @@ where
     B::Output: Send,
 {
     let (start, left) = steal::prepare(body);
-    (start, JoinHandle { fiber: None, left: Some(left) })
+    (start, JoinHandle { fiber: Either::boxed(Box::new(left)) })
 }
 
 /// The number of the fiber that asks; none outside a fiber.
@@ -135,16 +136,41 @@ pub fn id() -> Option<FiberId> {
     task::current_id()
 }
 
-/// A fiber to wait for. Dropping it leaves the fiber running.
+/// A fiber to wait for, or to stop. Dropping it leaves the fiber running.
+///
+/// # Examples
+///
+/// A fiber that was asked to stop hears of it where it parks, cleans up, and ends as it likes:
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::shard::Builder;
+///
+/// let beats = Builder::new().run(|| async {
+///     let heart = fiber::spawn(|| async {
+///         let mut beats = 0;
+///         while fiber::sleep(Duration::from_millis(1)).await.is_ok() {
+///             beats += 1;
+///         }
+///         beats
+///     });
+///     fiber::sleep(Duration::from_millis(5)).await.unwrap();
+///     heart.cancel().await.unwrap()
+/// })?;
+/// assert!(beats > 0);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub struct JoinHandle<T> {
-    fiber: Option<Handle<T>>,
-    /// Until it has started, a fiber that any shard may start.
-    left: Option<Left<T>>,
+    /// The fiber; or, until it is known to have started, one that another shard starts. Nothing where none could be
+    /// started.
+    fiber: Either<T, Left<T>>,
 }
 
 impl<T: 'static> JoinHandle<T> {
+    #[inline(always)]
     fn new(fiber: Option<Handle<T>>) -> JoinHandle<T> {
-        JoinHandle { fiber, left: None }
+        JoinHandle { fiber: fiber.map_or(Either::nothing(), Either::handle) }
     }
 
     /// Parks until the fiber has ended, and gives what it returned.
@@ -159,12 +185,66 @@ impl<T: 'static> JoinHandle<T> {
         Call::new(Join { handle: self, charge: Charge::new() })
     }
 
+    /// Asks the fiber to stop: from its next turn on its verbs answer ECANCELED, what it waits for now among them, and
+    /// the scopes it has opened are cancelled; a protected section ends first. A fiber that has not begun never does.
+    /// After the end, or a second time, it does nothing. From any thread.
+    ///
+    /// The fiber ends when it returns, and with what it returns. What knows nothing of cancels, such as a future of
+    /// another library or a loop without verbs, is not ended by it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::fiber;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// let stopped = Builder::new().run(|| async {
+    ///     let sleepers: Vec<_> =
+    ///         (0..3).map(|_| fiber::spawn(|| async { fiber::sleep(Duration::MAX).await.is_err() })).collect();
+    ///     fiber::yield_now().await.unwrap();
+    ///     for sleeper in &sleepers {
+    ///         sleeper.interrupt();
+    ///     }
+    ///     let mut stopped = 0;
+    ///     for sleeper in sleepers {
+    ///         stopped += u32::from(sleeper.join().await.unwrap());
+    ///     }
+    ///     stopped
+    /// })?;
+    /// assert_eq!(stopped, 3);
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
+    pub fn interrupt(&self) {
+        if let Some(fiber) = self.fiber.as_handle() {
+            fiber.interrupt();
+        } else if let Some(left) = self.fiber.as_box() {
+            left.interrupt();
+        }
+    }
+
+    /// Asks the fiber to stop, and waits until it has, its clean-up included.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`](JoinHandle::join); [`JoinError::Cancelled`] also when the fiber had not begun.
+    pub fn cancel(self) -> Call<Join<T>> {
+        self.interrupt();
+        self.join()
+    }
+
+    /// Another reference to the fiber; none where it has not started.
+    pub(crate) fn fiber(&self) -> Option<TaskRef> {
+        self.fiber.as_handle().map(Handle::fiber)
+    }
+
     /// What the fiber returned, for those above: none when it was dropped or panicked.
     pub(crate) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let Some(fiber) = &mut self.fiber else { return Poll::Ready(None) };
-        local::waits_for_end(|| Some(fiber.id()));
-        let ended = std::task::ready!(fiber.poll(cx));
-        self.fiber = None;
+        if let Some(fiber) = self.fiber.as_handle() {
+            local::waits_for_end(|| Some(fiber.id()));
+            std::task::ready!(fiber.poll_ended(cx));
+        }
+        let ended = self.fiber.take_handle().and_then(Handle::into_result);
         Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
     }
 
@@ -179,18 +259,18 @@ impl<T: 'static> JoinHandle<T> {
 
     /// The fiber's number; none as long as it has not started.
     pub fn id(&self) -> Option<FiberId> {
-        self.fiber.as_ref().map(Handle::id).or_else(|| self.left.as_ref().and_then(steal::id))
+        self.fiber.as_handle().map(Handle::id).or_else(|| self.fiber.as_box().and_then(Left::id))
     }
 
     /// Whether the fiber has ended.
     pub fn is_finished(&self) -> bool {
-        self.fiber.as_ref().is_none_or(Handle::is_finished) && self.left.as_ref().is_none_or(steal::is_finished)
+        self.fiber.as_handle().is_none_or(Handle::is_finished) && self.fiber.as_box().is_none_or(Left::is_finished)
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("fiber", &self.fiber.as_ref().map(Handle::id)).finish()
+        f.debug_struct("JoinHandle").field("fiber", &self.fiber.as_handle().map(Handle::id)).finish()
     }
 }
 
@@ -210,24 +290,28 @@ impl<T: 'static> Future for Join<T> {
             return Poll::Pending;
         }
         local::waits_for_end(|| this.handle.id());
-        if let Some(left) = &this.handle.left {
-            match steal::poll_started(left, cx) {
+        if let Some(left) = this.handle.fiber.as_box() {
+            match left.poll_started(cx) {
                 Poll::Pending if !local::is_cancelled() => return Poll::Pending,
                 Poll::Ready(Some(started)) => this.handle = started,
-                _ => this.handle.left = None,
+                _ => this.handle.fiber = Either::nothing(),
             }
         }
-        let Some(fiber) = &mut this.handle.fiber else {
+        let Some(fiber) = this.handle.fiber.as_handle() else {
             return Poll::Ready(Err(JoinError::Cancelled));
         };
-        let ended = match fiber.poll(cx) {
+        if fiber.poll_ended(cx).is_pending() {
             // When the program stops the fiber stops, too, and its clean-up is waited for: the grace bounds it.
-            Poll::Pending if scope::is_only_stopping() || !local::is_cancelled() => return Poll::Pending,
-            Poll::Ready(Some(ended)) => ended.into_inner().map_err(JoinError::Panicked),
-            _ => Err(JoinError::Cancelled),
-        };
-        this.handle.fiber = None;
-        Poll::Ready(ended)
+            if scope::is_only_stopping() || !local::is_cancelled() {
+                return Poll::Pending;
+            }
+            this.handle.fiber = Either::nothing();
+        }
+        let ended = this.handle.fiber.take_handle().and_then(Handle::into_result);
+        Poll::Ready(match ended {
+            Some(ended) => ended.into_inner().map_err(JoinError::Panicked),
+            None => Err(JoinError::Cancelled),
+        })
     }
 }
 
@@ -235,7 +319,7 @@ impl<T: 'static> Future for Join<T> {
 pub enum JoinError {
     /// It panicked, with this payload.
     Panicked(Payload),
-    /// It was dropped before its end, or the wait for it was cancelled.
+    /// It was dropped before its end, or stopped before it began; or the wait for it was cancelled.
     Cancelled,
 }
 

@@ -6,7 +6,7 @@
 //! until its turn comes, more messages may, and it takes them in one go.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::task::Waker;
@@ -14,7 +14,7 @@ use std::task::Waker;
 use crate::error::OpKind;
 use crate::fiber::home::Home;
 use crate::fiber::steal::Peers;
-use crate::fiber::task::{self, FiberId, Header, List, Memory, Ready};
+use crate::fiber::task::{self, FiberId, Header, List, Memory, Queue, Ready};
 use crate::scope;
 
 /// Hand-overs in a row through the slot before the queue has its turn.
@@ -27,7 +27,7 @@ const WAITS_MAX: usize = 1 << 16;
 /// nothing in it.
 pub(crate) struct Local {
     home: Cell<Option<&'static Home>>,
-    queue: ManuallyDrop<RefCell<VecDeque<Ready>>>,
+    queue: Queue,
     handed_over: ManuallyDrop<Cell<Option<Ready>>>,
     handovers_left: Cell<u32>,
     in_fiber: Cell<bool>,
@@ -117,7 +117,7 @@ impl Local {
     pub(crate) const fn new() -> Local {
         Local {
             home: Cell::new(None),
-            queue: ManuallyDrop::new(RefCell::new(VecDeque::new())),
+            queue: Queue::new(),
             handed_over: ManuallyDrop::new(Cell::new(None)),
             handovers_left: Cell::new(HANDOVERS_MAX),
             in_fiber: Cell::new(false),
@@ -192,7 +192,6 @@ impl Local {
         debug_assert!(self.parked.is_empty(), "a shard ends after its fibers");
         debug_assert!(self.lingering.is_empty(), "what outlives a shard was let out");
         debug_assert_eq!(self.ready(), 0, "a shard ends with an empty queue");
-        *self.queue.borrow_mut() = VecDeque::new();
         self.waits.borrow_mut().clear();
         self.peers.set(Vec::new());
         self.memory.give_up();
@@ -242,7 +241,7 @@ impl Local {
     /// Puts a fiber at the queue's end.
     #[inline]
     pub(crate) fn push(&self, fiber: Ready) {
-        self.queue.borrow_mut().push_back(fiber);
+        self.queue.push(fiber);
     }
 
     /// Queues a fiber that another woke, or a completion: next, if it was a fiber and the queue has had its turn; else
@@ -265,7 +264,7 @@ impl Local {
             return Some(fiber);
         }
         self.handovers_left.set(HANDOVERS_MAX);
-        self.queue.borrow_mut().pop_front()
+        self.queue.pop()
     }
 
     /// The number of fibers ready to run.
@@ -273,7 +272,7 @@ impl Local {
         let handed_over = self.handed_over.take();
         let one = usize::from(handed_over.is_some());
         self.handed_over.set(handed_over);
-        one + self.queue.borrow().len()
+        one + self.queue.len()
     }
 
     /// Begins a fiber's turn, a fresh one.

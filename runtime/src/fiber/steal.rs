@@ -11,6 +11,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Poll};
 
 use crate::fiber::home::Home;
@@ -23,7 +25,13 @@ use crate::fiber::task::FiberId;
 pub(crate) type Start = Box<dyn FnOnce() + Send>;
 
 /// A fiber that this shard has left, until whoever started it says so.
-pub(crate) type Left<T> = Receiver<JoinHandle<T>>;
+///
+/// Who wants it stopped says so, fence, then looks for its handle; who starts it sends the handle, fence, then looks
+/// whether it is to stop. At least one of them sees the other.
+pub(crate) struct Left<T> {
+    handle: Receiver<JoinHandle<T>>,
+    interrupted: Arc<AtomicBool>,
+}
 
 /// The other shards that share what has not started with this one; none where nothing is shared.
 pub(crate) struct Peers {
@@ -82,10 +90,23 @@ where
     B: IntoFiber + Send + 'static,
     B::Output: Send,
 {
-    let (sender, left) = oneshot();
+    let (sender, handle) = oneshot();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let left = Left { handle, interrupted: Arc::clone(&interrupted) };
     let start = move || {
+        if interrupted.load(Ordering::Relaxed) {
+            return;
+        }
         // A body that panics before it has a future does so as a fiber, too. Nobody may want the handle any more.
-        let _ = sender.send(spawn(move || async move { body.into_fiber().await }));
+        let started = spawn(move || async move { body.into_fiber().await });
+        let fiber = started.fiber();
+        let _ = sender.send(started);
+        fence(Ordering::SeqCst);
+        if let Some(fiber) = fiber
+            && interrupted.load(Ordering::Relaxed)
+        {
+            fiber.interrupt();
+        }
     };
     (Box::new(start), left)
 }
@@ -95,19 +116,28 @@ fn offer(home: &'static Home, start: Start) {
     let _woken = local(|local| local.peers.find(|peer| peer.wake_if_asleep().then_some(())));
 }
 
-/// Waits until a fiber that was left has started, for the handle to it; none when the program ended before that.
-pub(crate) fn poll_started<T>(left: &Left<T>, cx: &mut Context<'_>) -> Poll<Option<JoinHandle<T>>> {
-    left.poll_value(cx)
-}
+impl<T: 'static> Left<T> {
+    /// Waits until the fiber has started, for the handle to it; none when that will not be.
+    pub(crate) fn poll_started(&self, cx: &mut Context<'_>) -> Poll<Option<JoinHandle<T>>> {
+        self.handle.poll_value(cx)
+    }
 
-/// The number of a fiber that was left, once it has started.
-pub(crate) fn id<T: 'static>(left: &Left<T>) -> Option<FiberId> {
-    left.peek(|started| started.and_then(JoinHandle::id))
-}
+    /// The fiber's number, once it has started.
+    pub(crate) fn id(&self) -> Option<FiberId> {
+        self.handle.peek(|started| started.and_then(JoinHandle::id))
+    }
 
-/// Whether a fiber that was left has ended, be it without having started.
-pub(crate) fn is_finished<T: 'static>(left: &Left<T>) -> bool {
-    left.peek(|started| started.map(JoinHandle::is_finished)).unwrap_or_else(|| left.is_closed())
+    /// Whether the fiber has ended, be it without having started.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handle.peek(|started| started.map(JoinHandle::is_finished)).unwrap_or_else(|| self.handle.is_closed())
+    }
+
+    /// Asks the fiber to stop; it never starts if it has not yet.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.handle.peek(|started| started.map(JoinHandle::interrupt));
+    }
 }
 
 /// Starts a fiber of this shard's own that has not started; whether there was one.

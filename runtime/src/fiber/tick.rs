@@ -209,6 +209,7 @@ impl Driver {
                 Some(Mail::Wake(fiber)) => fiber.arrive(),
                 Some(Mail::Watch(watch)) => drop(guarded("a waker", || watch.arrive())),
                 Some(Mail::Drop(fiber)) => drop(fiber),
+                Some(Mail::Interrupt(fiber)) => fiber.interrupt(),
                 Some(Mail::Leave(handle)) => drop(guarded("a waker", || drop(handle))),
                 Some(Mail::Call(call)) => drop(guarded("a call posted to this shard", call)),
                 Some(Mail::Ring(mailbox, life)) => mailbox.rung(life),

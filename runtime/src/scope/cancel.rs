@@ -98,6 +98,24 @@ pub(crate) fn set_around(reason: Option<Interrupt>, deadline: Option<Duration>) 
     DEADLINE.set(deadline);
 }
 
+/// While it lives, what is polled is cancelled, for a reason that no tree knows; nothing is around it.
+pub(crate) struct Around(());
+
+impl Around {
+    /// Somebody has asked it to stop.
+    pub(crate) fn cancelled() -> Around {
+        set_around(Some(Interrupt::Cancelled), None);
+        Around(())
+    }
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        set_around(None, None);
+        FLAGS.set(FLAGS.get() & !TOLD);
+    }
+}
+
 /// Why what runs now is cancelled; none while it is not. Asking is no checkpoint: work that only asks is not told.
 pub fn interrupt() -> Option<Interrupt> {
     if !is_marked() {
@@ -245,6 +263,20 @@ impl Node {
     /// Marks it and what is below, and wakes who sits there. The first reason stays.
     pub(crate) fn cancel(&self, reason: Interrupt) {
         Node::mark(vec![self.clone()], reason, Vec::new());
+    }
+
+    /// Marks it when what is polled around it is cancelled from around the tree: by an actor's order, by who has the
+    /// fiber's handle, or by the end of the program.
+    #[inline]
+    pub(crate) fn heed(&self) {
+        let inner = &*self.0;
+        if FLAGS.get() & (CANCELLED | STOPPING) != 0
+            && !inner.sheltered
+            && inner.reason.get().is_none()
+            && let Some(reason) = interrupt()
+        {
+            self.cancel(reason);
+        }
     }
 
     fn mark(mut next: Vec<Node>, reason: Interrupt, mut wake: Vec<Waker>) {
@@ -474,14 +506,8 @@ impl Here {
     #[inline]
     fn enter(place: &Place) -> Here {
         let inner = &*place.node.0;
+        place.node.heed();
         let flags = FLAGS.get();
-        if flags & (CANCELLED | STOPPING) != 0 && !inner.sheltered && inner.reason.get().is_none() {
-            // Marked from around the tree: by an actor's order, or by the end of the program.
-            let reason = interrupt();
-            if let Some(reason) = reason {
-                place.node.cancel(reason);
-            }
-        }
         let mut here = flags & !OF_WORK;
         if place.reason().is_some() {
             here |= CANCELLED;

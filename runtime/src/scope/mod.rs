@@ -34,5 +34,6 @@ pub use together::{Race, Together, join_all, race_all};
 pub(crate) use at_root::AtRoot;
 pub(crate) use body::Crossed;
 pub(crate) use cancel::{
-    deadline, is_cancelled, is_given_up, is_marked, is_only_stopping, replace_stopping, set_around, set_stopping, why,
+    Around, deadline, is_cancelled, is_given_up, is_marked, is_only_stopping, replace_stopping, set_around,
+    set_stopping, why,
 };

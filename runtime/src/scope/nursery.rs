@@ -346,6 +346,7 @@ where
     opened.body_left();
     std::future::poll_fn(|cx| {
         limits.poll(&state, cx);
+        state.node.heed();
         if state.is_empty() {
             return Poll::Ready(());
         }

@@ -11,10 +11,9 @@
 //! holds one until the fiber has ended, so a fiber is never forgotten.
 //!
 //! *Wakes.* At home a wake queues the fiber, once. Elsewhere it sends a reference home, once until that is delivered.
+//! A wish that the fiber stop travels alike; from then on it is polled as one that is cancelled.
 //!
-//! *The end.* The future is dropped, the result stays for the handle, then `ended` is said and the joiner woken. A
-//! handle that is elsewhere asks by mail to be woken, then looks at `ended` again: mail that nobody reads any more
-//! wakes it as well.
+//! *The end.* The future is dropped, the result stays for the handle, then `ended` is said and the joiner woken.
 //!
 //! *The end of the shard.* It has ended all its fibers. Cells that are still referred to are let out: they belong to
 //! no home any more, and `elsewhere` counts all their references, as an `Arc` does.
@@ -39,10 +38,11 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use crate::fiber::home::{Home, Mail};
 use crate::fiber::local::{Local, local};
+use crate::fiber::task::handle::Handle;
 use crate::fiber::task::list::{Links, leave};
 use crate::fiber::task::memory;
-use crate::fiber::task::{Ended, FiberId, Payload, Quiet, dropped_badly, forget_name, report, say_panicked};
-use crate::plane::backend::discard;
+use crate::fiber::task::{Ended, FiberId, Payload, Quiet, dropped_badly, forget_name, remember_name, say_panicked};
+use crate::scope::Around;
 
 /// In the run queue; or, while it runs, woken again.
 const QUEUED: u8 = 1;
@@ -51,9 +51,15 @@ const RUNNING: u8 = 2;
 /// Its future is gone, or going.
 const ENDING: u8 = 4;
 /// Somebody may ask for its result.
-const HANDLE: u8 = 8;
+pub(super) const HANDLE: u8 = 8;
 /// It has a name.
 const NAMED: u8 = 16;
+/// Its joiner is no fiber.
+pub(super) const OTHER_JOINER: u8 = 32;
+/// It was asked to stop: from now on it is polled as one that is cancelled.
+const INTERRUPTED: u8 = 64;
+/// It has not been polled.
+const NEW: u8 = 128;
 
 /// In `elsewhere`: the shard has ended, and all references are counted here.
 const OUT: u32 = 1 << 31;
@@ -63,31 +69,33 @@ const MAILED: u32 = 1 << 30;
 const COUNT: u32 = MAILED - 1;
 
 /// The values of `ended`.
-const NOT_ENDED: u8 = 0;
-const WITH_RESULT: u8 = 1;
-const WITHOUT_RESULT: u8 = 2;
+pub(super) const NOT_ENDED: u8 = 0;
+pub(super) const WITH_RESULT: u8 = 1;
+pub(super) const WITHOUT_RESULT: u8 = 2;
 
 /// All of a cell but its slot. Touched at home only, where it is not atomic.
 #[repr(C)]
 pub(crate) struct Header {
     /// First, so that a place in a list is a place of a cell.
     links: Links,
-    vtable: &'static VTable,
+    /// Behind it in the run queue, while something is.
+    behind: Cell<*const Header>,
+    pub(super) vtable: &'static VTable,
     /// Where it belongs; [`nowhere`] once it was let out.
     home: AtomicPtr<Home>,
-    /// Who is woken at the end.
-    joiner: Cell<Option<Waker>>,
+    /// Who is woken at the end: a fiber's cell, or a `Waker` in a box; nobody, null.
+    pub(super) joiner: Cell<*mut ()>,
     here: Cell<u32>,
     elsewhere: AtomicU32,
     /// The fiber's number, but for its highest 16 bits.
     number_low: u32,
     number_high: u16,
-    flags: Cell<u8>,
-    ended: AtomicU8,
+    pub(super) flags: Cell<u8>,
+    pub(super) ended: AtomicU8,
 }
 
 /// What knows the future's type.
-struct VTable {
+pub(super) struct VTable {
     /// Polls the future; true when the fiber has ended, and the cell may be gone.
     poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> bool,
     /// Ends the fiber whose poll panicked; the cell may be gone.
@@ -95,10 +103,10 @@ struct VTable {
     /// Ends the fiber without a result; the cell may be gone.
     cancel: unsafe fn(NonNull<Header>),
     /// Drops the result.
-    drop_result: unsafe fn(NonNull<Header>),
+    pub(super) drop_result: unsafe fn(NonNull<Header>),
     layout: Layout,
     /// Where the slot is.
-    slot: usize,
+    pub(super) slot: usize,
 }
 
 /// A cell whose future is an `F`.
@@ -123,61 +131,83 @@ fn nowhere() -> *mut Home {
 pub(crate) struct Ready(NonNull<Header>);
 
 /// A counted reference to a fiber's cell.
-pub(crate) struct TaskRef(NonNull<Header>);
+#[repr(transparent)]
+pub(crate) struct TaskRef(pub(super) NonNull<Header>);
 
 // SAFETY: elsewhere a reference does only what the module's text allows there, which is atomic.
 unsafe impl Send for TaskRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskRef {}
 
-/// The right to a fiber's result, of which there is one at most.
-pub(crate) struct Handle<T> {
-    task: ManuallyDrop<TaskRef>,
-    /// The result is taken, and dropped, wherever the handle is.
-    _result: PhantomData<T>,
-}
+/// A fiber that is queued already, and that lacks its future. It has to get it before anything runs.
+pub(super) struct Blank(NonNull<Header>);
 
-// Nothing of the result is in the handle.
-impl<T> Unpin for Handle<T> {}
-
-/// Makes a fiber, which is to run.
-#[inline]
-pub(super) fn make<F>(
-    local: &Local,
-    home: &'static Home,
-    id: FiberId,
-    named: bool,
-    future: F,
-) -> (Ready, Handle<F::Output>)
-where
-    F: Future + 'static,
-    F::Output: 'static,
-{
-    let memory = local.memory.take(Typed::<F>::VTABLE.layout).cast::<Cells<F>>();
-    let number = id.as_u64();
-    let header = Header {
-        links: Links::new(),
-        vtable: &Typed::<F>::VTABLE,
-        home: AtomicPtr::new(ptr::from_ref(home).cast_mut()),
-        joiner: Cell::new(None),
-        // The shard's own, and the handle's.
-        here: Cell::new(2),
-        elsewhere: AtomicU32::new(0),
-        number_low: number as u32,
-        number_high: (number >> 32) as u16,
-        flags: Cell::new(QUEUED | HANDLE | if named { NAMED } else { 0 }),
-        ended: AtomicU8::new(NOT_ENDED),
-    };
-    // SAFETY: the memory is of this layout, and nobody else's.
-    unsafe {
-        (&raw mut (*memory.as_ptr()).header).write(header);
-        (&raw mut (*memory.as_ptr()).slot.future).write(ManuallyDrop::new(future));
+impl Blank {
+    /// None where no shard runs, or this one has ended.
+    #[inline(always)]
+    pub(super) fn new<F>(name: Option<&str>) -> Option<Blank>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        local(|local| Blank::queue(local, &Typed::<F>::VTABLE, name))
     }
-    let header = memory.cast();
-    (Ready(header), Handle { task: ManuallyDrop::new(TaskRef(header)), _result: PhantomData })
+
+    /// All that does not depend on the future's type, and a function of its own for that: the future is then written
+    /// to where it stays by whoever made it.
+    #[inline(never)]
+    fn queue(local: &Local, vtable: &'static VTable, name: Option<&str>) -> Option<Blank> {
+        let (home, number) = local.next_fiber()?;
+        let mut flags = QUEUED | HANDLE | NEW;
+        if let Some(name) = name {
+            remember_name(FiberId(number), name);
+            flags |= NAMED;
+        }
+        let cell = local.memory.take(vtable.layout).cast::<Header>();
+        let header = Header {
+            links: Links::new(),
+            behind: Cell::new(ptr::null()),
+            vtable,
+            home: AtomicPtr::new(ptr::from_ref(home).cast_mut()),
+            joiner: Cell::new(ptr::null_mut()),
+            // The shard's own, and the handle's.
+            here: Cell::new(2),
+            elsewhere: AtomicU32::new(0),
+            number_low: number as u32,
+            number_high: (number >> 32) as u16,
+            flags: Cell::new(flags),
+            ended: AtomicU8::new(NOT_ENDED),
+        };
+        // SAFETY: the memory is of a layout that begins with a header, and nobody else's.
+        unsafe { cell.write(header) };
+        local.push(Ready(cell));
+        Some(Blank(cell))
+    }
+
+    /// The fiber is whole.
+    #[inline(always)]
+    pub(super) fn fill<F: Future>(self, future: F) -> Handle<F::Output> {
+        // SAFETY: the cell was made for this type, and its slot is empty.
+        unsafe { (&raw mut (*slot::<F>(self.0)).future).write(ManuallyDrop::new(future)) };
+        Handle::of(TaskRef(self.0))
+    }
 }
 
 impl Ready {
+    #[inline(always)]
+    pub(super) fn into_header(self) -> *const Header {
+        self.0.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// The header came from `into_header`, and is made a `Ready` again once.
+    #[inline(always)]
+    pub(super) unsafe fn from_header(header: *const Header) -> Ready {
+        // SAFETY: it was not null, as the caller says.
+        Ready(unsafe { NonNull::new_unchecked(header.cast_mut()) })
+    }
+
     /// Runs the fiber once. It is queued again when it was woken meanwhile.
     #[inline]
     pub(super) fn run(self, local: &Local) {
@@ -186,11 +216,18 @@ impl Ready {
         // is its home, where its header's plain memory is touched.
         unsafe {
             let header = cell.as_ref();
-            header.flags.set(header.flags.get() & !QUEUED | RUNNING);
+            let flags = header.flags.get();
+            header.flags.set(flags & !(QUEUED | NEW) | RUNNING);
             local.enter_fiber(cell.as_ptr());
             // The fiber lives while it is polled, so what is lent to it needs no count.
             let waker = ManuallyDrop::new(Waker::new(cell.as_ptr().cast(), &WAKER));
-            if (header.vtable.poll)(cell, &mut Context::from_waker(&waker)) {
+            let cx = &mut Context::from_waker(&waker);
+            let ended = if flags & INTERRUPTED == 0 {
+                (header.vtable.poll)(cell, cx)
+            } else {
+                run_interrupted(cell, flags, cx)
+            };
+            if ended {
                 return;
             }
             local.leave_fiber();
@@ -210,6 +247,29 @@ impl Ready {
     pub(super) fn cancel(self) {
         // SAFETY: it has not ended, and this is its home.
         unsafe { (self.0.as_ref().vtable.cancel)(self.0) }
+    }
+}
+
+/// Runs a fiber that was asked to stop; one that has not begun never does. Answers as `poll` does.
+///
+/// # Safety
+///
+/// It has not ended, and this is its home.
+#[cold]
+unsafe fn run_interrupted(cell: NonNull<Header>, flags: u8, cx: &mut Context<'_>) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if flags & NEW == 0 {
+            let _around = Around::cancelled();
+            (cell.as_ref().vtable.poll)(cell, cx)
+        } else {
+            local(|local| {
+                local.leave_fiber();
+                local.current.set(ptr::null());
+            });
+            (cell.as_ref().vtable.cancel)(cell);
+            true
+        }
     }
 }
 
@@ -275,18 +335,29 @@ pub(super) fn let_out(local: &Local) {
 }
 
 impl Header {
+    /// What is behind it in the run queue; of no meaning when nothing is.
+    #[inline(always)]
+    pub(super) fn behind(&self) -> *const Header {
+        self.behind.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn set_behind(&self, header: *const Header) {
+        self.behind.set(header);
+    }
+
     pub(super) fn id(&self) -> FiberId {
         FiberId(u64::from(self.number_high) << 32 | u64::from(self.number_low))
     }
 
     /// Whether this is its home.
     #[inline(always)]
-    fn is_here(&self, local: &Local) -> bool {
+    pub(super) fn is_here(&self, local: &Local) -> bool {
         local.is_home(self.home.load(Ordering::Relaxed))
     }
 
     /// Where mail goes; none once it was let out.
-    fn home(&self) -> Option<&'static Home> {
+    pub(super) fn home(&self) -> Option<&'static Home> {
         let home = self.home.load(Ordering::Acquire);
         // SAFETY: a home is never freed.
         if home == nowhere() { None } else { Some(unsafe { &*home }) }
@@ -413,8 +484,8 @@ unsafe fn end(cell: NonNull<Header>, how: u8) {
             forget_name(header.id());
         }
         header.ended.store(how, Ordering::Release);
-        if let Some(joiner) = header.joiner.take() {
-            wake_joiner(joiner);
+        if let Some(joiner) = header.take_joiner() {
+            joiner.wake();
         }
         local(|local| {
             local.current.set(ptr::null());
@@ -424,18 +495,6 @@ unsafe fn end(cell: NonNull<Header>, how: u8) {
                 local.lingering.enter(cell.cast());
             }
         });
-    }
-}
-
-/// Wakes whoever joins: as a rule a fiber, else whatever a program awaits the handle with, whose waker may panic.
-#[inline]
-fn wake_joiner(joiner: Waker) {
-    if joiner.vtable() == &WAKER {
-        return joiner.wake();
-    }
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| joiner.wake())) {
-        report("a waker", &payload);
-        discard(payload);
     }
 }
 
@@ -546,9 +605,45 @@ fn release_elsewhere(cell: NonNull<Header>) {
 }
 
 impl TaskRef {
-    fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &Header {
         // SAFETY: the cell lives as long as this reference.
         unsafe { self.0.as_ref() }
+    }
+
+    /// Wakes the fiber, and gives the reference up.
+    #[inline(always)]
+    pub(super) fn wake(self) {
+        local(|local| {
+            if self.header().is_here(local) {
+                // SAFETY: this reference; and this is its home.
+                unsafe {
+                    wake_here(self.0, local);
+                    release_here(ManuallyDrop::new(self).0, local);
+                }
+            } else {
+                wake_elsewhere(self);
+            }
+        });
+    }
+
+    /// Asks the fiber to stop, from anywhere. It hears of that in its turn.
+    pub(crate) fn interrupt(&self) {
+        local(|local| {
+            let header = self.header();
+            if header.is_here(local) {
+                let before = header.flags.get();
+                if before & ENDING == 0 {
+                    header.flags.set(before | INTERRUPTED | QUEUED);
+                    if before & (QUEUED | RUNNING) == 0 {
+                        local.push(Ready(self.0));
+                    }
+                }
+            } else if header.ended.load(Ordering::Relaxed) == NOT_ENDED
+                && let Some(home) = header.home()
+            {
+                home.push(Mail::Interrupt(TaskRef::clone(self)));
+            }
+        });
     }
 
     /// A wake that came by mail: queues the fiber. Where it does not belong, the mail came after its shard's end.
@@ -571,7 +666,7 @@ impl TaskRef {
     /// # Safety
     ///
     /// The pointer is a waker's; what is made of it is one reference, which the caller has or forgets.
-    unsafe fn from_raw(data: *const ()) -> TaskRef {
+    pub(super) unsafe fn from_raw(data: *const ()) -> TaskRef {
         // SAFETY: a waker's pointer is never null.
         TaskRef(unsafe { NonNull::new_unchecked(data.cast::<Header>().cast_mut()) })
     }
@@ -609,27 +704,14 @@ impl Drop for TaskRef {
     }
 }
 
-static WAKER: RawWakerVTable = RawWakerVTable::new(
+pub(super) static WAKER: RawWakerVTable = RawWakerVTable::new(
     |data| {
         // SAFETY: the waker's own reference, which it keeps.
         let task = ManuallyDrop::new(unsafe { TaskRef::from_raw(data) });
         TaskRef::clone(&task).into_raw()
     },
-    |data| {
-        // SAFETY: the waker's reference is given up.
-        let task = unsafe { TaskRef::from_raw(data) };
-        local(|local| {
-            if task.header().is_here(local) {
-                // SAFETY: this reference; and this is its home.
-                unsafe {
-                    wake_here(task.0, local);
-                    release_here(ManuallyDrop::new(task).0, local);
-                }
-            } else {
-                wake_elsewhere(task);
-            }
-        });
-    },
+    // SAFETY: the waker's reference is given up.
+    |data| unsafe { TaskRef::from_raw(data) }.wake(),
     |data| {
         // SAFETY: the waker's own reference, which it keeps.
         let task = ManuallyDrop::new(unsafe { TaskRef::from_raw(data) });
@@ -645,145 +727,3 @@ static WAKER: RawWakerVTable = RawWakerVTable::new(
     // SAFETY: the waker's reference is given up.
     |data| drop(unsafe { TaskRef::from_raw(data) }),
 );
-
-impl<T> Handle<T> {
-    /// The fiber's number.
-    pub(crate) fn id(&self) -> FiberId {
-        self.task.header().id()
-    }
-
-    /// Whether the fiber has ended.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.task.header().ended.load(Ordering::Acquire) != NOT_ENDED
-    }
-
-    /// The result once the fiber has ended: none when it was dropped before its end, or its result was taken already.
-    /// Until then the waker will be called.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Ended<T>>> {
-        if !self.is_finished() {
-            let here = local(|local| self.task.header().is_here(local));
-            if here {
-                self.task.register(cx.waker());
-                return Poll::Pending;
-            }
-            self.watch_elsewhere(cx.waker());
-            if !self.is_finished() {
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(self.take())
-    }
-
-    /// Takes the result of a fiber that has ended.
-    fn take(&mut self) -> Option<Ended<T>> {
-        let header = self.task.header();
-        if header.ended.load(Ordering::Relaxed) != WITH_RESULT {
-            return None;
-        }
-        header.ended.store(WITHOUT_RESULT, Ordering::Relaxed);
-        // SAFETY: the fiber has ended with a result, which is the handle's alone, and is taken once.
-        Some(unsafe { self.task.0.byte_add(header.vtable.slot).cast::<Ended<T>>().read() })
-    }
-
-    /// Has the waker called by home.
-    #[cold]
-    fn watch_elsewhere(&self, waker: &Waker) {
-        if let Some(home) = self.task.header().home() {
-            home.push(Mail::Watch(Watch { task: TaskRef::clone(&self.task), waker: Some(waker.clone()) }));
-        }
-        // The mail, a fence, which `push` has, then the look at the end; home says the end, then a fence, then looks
-        // for mail.
-    }
-}
-
-impl TaskRef {
-    /// Wakes `waker` at the end, and nobody else. At home, before the end.
-    fn register(&self, waker: &Waker) {
-        let joiner = &self.header().joiner;
-        match joiner.take() {
-            Some(same) if same.will_wake(waker) => joiner.set(Some(same)),
-            _ => joiner.set(Some(waker.clone())),
-        }
-    }
-
-    /// The handle has gone: nobody will ask for the result, if there is one already.
-    fn forget_result(&self) {
-        let header = self.header();
-        let ended = &header.ended;
-        if ended.load(Ordering::Relaxed) == WITH_RESULT
-            && ended.compare_exchange(WITH_RESULT, WITHOUT_RESULT, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            // SAFETY: the result was the handle's, and is given up, by whoever changed the word.
-            unsafe { (header.vtable.drop_result)(self.0) };
-        }
-    }
-
-    /// The handle has gone, and the fiber has not ended: there will be no result. At home.
-    fn want_no_result(&self) {
-        let header = self.header();
-        header.flags.set(header.flags.get() & !HANDLE);
-        drop(header.joiner.take());
-    }
-}
-
-impl<T> Drop for Handle<T> {
-    fn drop(&mut self) {
-        // SAFETY: taken once, here.
-        let task = unsafe { ManuallyDrop::take(&mut self.task) };
-        let header = task.header();
-        // Of those that were let out all have ended.
-        if header.ended.load(Ordering::Relaxed) != NOT_ENDED {
-            task.forget_result();
-        } else if local(|local| header.is_here(local)) {
-            task.want_no_result();
-        } else if let Some(home) = header.home() {
-            home.push(Mail::Leave(Leave(TaskRef::clone(&task))));
-            // As for those who watch: mail that came after the end may lie there until another shard begins.
-            task.forget_result();
-        } else {
-            task.forget_result();
-        }
-    }
-}
-
-/// A wish by mail to be woken at a fiber's end.
-pub(crate) struct Watch {
-    task: TaskRef,
-    /// None once it is waited for.
-    waker: Option<Waker>,
-}
-
-impl Watch {
-    pub(crate) fn arrive(mut self) {
-        let here = local(|local| self.task.header().is_here(local));
-        if here
-            && self.task.header().ended.load(Ordering::Relaxed) == NOT_ENDED
-            && let Some(waker) = self.waker.take()
-        {
-            self.task.register(&waker);
-        }
-    }
-}
-
-/// Whoever wished is to ask again.
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
-/// A handle that was dropped elsewhere.
-pub(crate) struct Leave(TaskRef);
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        let header = self.0.header();
-        if header.ended.load(Ordering::Relaxed) == NOT_ENDED && local(|local| header.is_here(local)) {
-            self.0.want_no_result();
-        } else {
-            self.0.forget_result();
-        }
-    }
-}

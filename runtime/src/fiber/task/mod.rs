@@ -2,8 +2,8 @@
 //! returning, by panicking, or by being dropped at the end of the program.
 //!
 //! A fiber is polled and dropped on its home shard only: a wake from anywhere sends word home, and so does the last
-//! handle's drop. `cell` has the fiber's memory and its protocol, `list` the lists through them, `memory` what is kept
-//! of those that ended.
+//! handle's drop. `cell` has the fiber's memory and its protocol, `handle` who waits for its result and `joiner` how
+//! that one is told, `queue` and `list` what is threaded through cells, `memory` what is kept of those that ended.
 //!
 //! A panic ends the fiber alone, a panic in a destructor included, also in that of what a panic carried: each is
 //! reported with the fiber's name and number, and the body's own is kept for whoever joins.
@@ -22,12 +22,19 @@ use crate::fiber::local::{Local, Wait, local};
 use crate::plane::backend::discard;
 
 mod cell;
+mod either;
+mod handle;
+mod joiner;
 mod list;
 mod memory;
+mod queue;
 
-pub(crate) use cell::{Handle, Header, Leave, Ready, TaskRef, Watch};
+pub(crate) use cell::{Header, Ready, TaskRef};
+pub(crate) use either::Either;
+pub(crate) use handle::{Handle, Leave, Watch};
 pub(crate) use list::List;
 pub(crate) use memory::Memory;
+pub(crate) use queue::Queue;
 
 /// What a panic carried.
 pub type Payload = Box<dyn Any + Send + 'static>;
@@ -200,22 +207,13 @@ pub(crate) fn current_id() -> Option<FiberId> {
 pub(crate) type Ended<T> = Quiet<Result<T, Payload>>;
 
 /// Makes a fiber and queues it; none, and the future is dropped, where no shard runs or this one has ended.
-#[inline]
+#[inline(always)]
 pub(crate) fn start<F>(name: Option<&str>, future: F) -> Option<Handle<F::Output>>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    local(|local| {
-        let (home, id) = local.next_fiber()?;
-        let id = FiberId(id);
-        if let Some(name) = name {
-            remember_name(id, name);
-        }
-        let (fiber, handle) = cell::make(local, home, id, name.is_some(), future);
-        local.push(fiber);
-        Some(handle)
-    })
+    cell::Blank::new::<F>(name).map(|blank| blank.fill(future))
 }
 
 /// The names of fibers that have one.
