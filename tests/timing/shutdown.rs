@@ -1,8 +1,10 @@
 //! The end of a program whose ops do not end, and cancels that meet a full queue.
 
 use std::ffi::CString;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -158,4 +160,72 @@ fn r11_cancel_when_sq_full() {
             run(backend, |builder| builder.backend_config(config), || cancels_meet_a_full_queue(first));
         }
     }
+}
+
+/// Never comes back to its loop.
+fn hold_the_thread() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Has another shard's thread held.
+#[wo::fiber]
+fn hold_the_thread_of(shard: usize) {
+    let (holds, held) = wo::oneshot();
+    let posted = wo::post_to(shard, move || {
+        assert!(holds.send(()).is_ok());
+        hold_the_thread()
+    });
+    assert!(posted);
+    held.recv().expect("it is held");
+}
+
+#[test]
+fn a_shard_whose_thread_is_held_is_left_to_itself() {
+    let _alone = alone();
+    let test = test_path!();
+    if !child::is_child(test) {
+        let wrote = child::expect_success(child::leaky_command(test).output().expect("the test binary starts"));
+        assert!(wrote.contains("shard 1 does not come back") && wrote.contains("`wo::blocking`"), "{wrote}");
+        return;
+    }
+    for backend in those_of(REAL) {
+        let _watch = Watch::new(format!("an end beside a held thread on {backend}"));
+        let grace = Duration::from_millis(50);
+        let ended = Builder::new().io(backend).shards(2).grace(grace).run(async || {
+            hold_the_thread_of(1).await;
+            7
+        });
+        assert!(matches!(ended, Ok(7)), "on {backend}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_process_whose_first_thread_is_held() {
+    let _alone = alone();
+    let test = test_path!();
+    if child::is_child(test) {
+        let builder = Builder::new().grace(Duration::from_millis(50)).stop_signals(true);
+        let ended: Result<(), _> = builder.run(async || {
+            println!("held");
+            hold_the_thread()
+        });
+        unreachable!("{ended:?}");
+    }
+    let mut process = child::command(test);
+    let mut process = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the test binary starts");
+    let mut out = BufReader::new(process.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.contains("held") {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).expect("its words"), 0, "it ended before");
+    }
+    let id = libc::pid_t::try_from(process.id()).expect("a process's id");
+    // SAFETY: the call takes numbers; the child is not waited for yet, so the number is still its own.
+    assert_eq!(unsafe { libc::kill(id, libc::SIGTERM) }, 0);
+    let output = process.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(128 + libc::SIGTERM), "{output:?}");
+    let wrote = child::written(&output);
+    assert!(wrote.contains("has not come to its end past the grace") && wrote.contains("`wo::blocking`"), "{wrote}");
 }

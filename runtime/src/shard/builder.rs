@@ -286,6 +286,10 @@ impl Builder {
         BlockingThreads::new(self.blocking_threads)
     }
 
+    pub(crate) fn grace_of_stop(&self) -> Duration {
+        self.grace
+    }
+
     pub(crate) fn heeds_stop_signals(&self) -> bool {
         self.stop_signals
     }
@@ -332,7 +336,7 @@ impl Builder {
         let mut driver = setup.driver(event_loop);
         doors.insert(0, Door { home: driver.home(), waker });
         let program = Arc::new(Program::new(doors, Arc::clone(&stop), BlockingThreads::new(self.blocking_threads)));
-        let signals = self.stop_signals.then(|| StopSignals::heed(&stop, &program.wakers())).transpose();
+        let signals = self.stop_signals.then(|| StopSignals::heed(&stop, &program.wakers(), self.grace)).transpose();
         set_here(Some(Here { program: Arc::clone(&program), index: 0, caps }));
         setup.join(&mut driver, &program, 0);
         threads.release(&program);
@@ -392,7 +396,8 @@ fn end(mut driver: Driver, program: &Program, threads: Threads, grace: Duration)
     program.end();
     driver.unwind();
     let mut stuck = driver.drain().err().unwrap_or_default();
-    stuck.extend(threads.join());
+    // The others began their last grace when this one did, or will at once.
+    stuck.extend(threads.join(until + END));
     set_here(None);
     let left = program.blocking.wait(until);
     if left > 0 {
@@ -400,6 +405,9 @@ fn end(mut driver: Driver, program: &Program, threads: Threads, grace: Duration)
     }
     stuck
 }
+
+/// How much later than the first shard the others may end.
+const END: Duration = Duration::from_secs(1);
 
 fn say_fallback_once(caps: &Caps) {
     static SAID: Once = Once::new();

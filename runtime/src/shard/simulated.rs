@@ -175,7 +175,10 @@ impl Running {
             shards.push(Shard { driver: Some(driver), context, waker, rest: Tick::Busy });
         }
         let program = Arc::new(Program::new(doors, Arc::clone(&stop), builder.blocking()));
-        let signals = builder.heeds_stop_signals().then(|| StopSignals::heed(&stop, &program.wakers())).transpose();
+        let signals = builder
+            .heeds_stop_signals()
+            .then(|| StopSignals::heed(&stop, &program.wakers(), builder.grace_of_stop()))
+            .transpose();
         for (index, (shard, caps)) in shards.iter_mut().zip(all_caps).enumerate() {
             shard.context.here = Some(Here { program: Arc::clone(&program), index, caps });
             shard.enter(|driver| {

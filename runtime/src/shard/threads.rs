@@ -1,15 +1,18 @@
 //! The program's other shards: one thread each.
 //!
 //! A shard sets its loop up on its own thread, hands its door to the first shard, and waits to be told the program it
-//! belongs to; when one of them cannot be set up, none starts. From then on it ticks until the program ends.
+//! belongs to; when one of them cannot be set up, none starts. From then on it ticks until the program ends. A shard
+//! that does not come back to its loop, because what a fiber called holds the thread, is left to itself past the grace:
+//! it has a share of the program, whose homes are not used again before that is gone.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use crate::error::{IoError, IoResult, OpKind, Stage};
+use crate::error::{IoError, IoResult, OpKind, Stage, say};
 use crate::fiber::tick::Ending;
+use crate::plane::Instant;
 use crate::shard::builder::Setup;
 use crate::shard::program::{Door, Here, Program, set_here};
 
@@ -20,7 +23,9 @@ pub(crate) struct Threads(Vec<Thread>);
 #[derive(Debug)]
 struct Thread {
     start: mpsc::Sender<Arc<Program>>,
-    handle: JoinHandle<Vec<OpKind>>,
+    /// The kinds of the ops that were stuck with the kernel; nothing from a thread that panicked.
+    stuck: mpsc::Receiver<Vec<OpKind>>,
+    handle: JoinHandle<()>,
 }
 
 impl Threads {
@@ -36,15 +41,19 @@ impl Threads {
         for index in 1..=count {
             let (start, program) = mpsc::channel();
             let (door, opened) = mpsc::channel();
+            let (told, stuck) = mpsc::channel();
             let setup = setup.clone();
             let handle = std::thread::Builder::new()
                 .name(format!("wo-shard-{index}"))
-                .spawn(move || run(index, &setup, &door, &program))
+                .spawn(move || {
+                    // Whoever no longer listens has left this shard to itself.
+                    let _ = told.send(run(index, &setup, &door, &program));
+                })
                 .map_err(|error| {
                     IoError::new(error.raw_os_error().unwrap_or(0), OpKind::Setup, Stage::Setup)
                         .with_context(format!("a thread for shard {index}; raise `ulimit -u`, or ask for fewer shards"))
                 })?;
-            threads.0.push(Thread { start, handle });
+            threads.0.push(Thread { start, stuck, handle });
             // A thread that ends without a word has panicked, and said so on stderr.
             doors.push(opened.recv().unwrap_or_else(|_| {
                 Err(IoError::new(0, OpKind::Setup, Stage::Setup).with_context(format!("shard {index} ended at once")))
@@ -61,12 +70,23 @@ impl Threads {
         }
     }
 
-    /// Waits for every shard's end; answers the kinds of the ops that were stuck with the kernel.
-    pub(crate) fn join(self) -> Vec<OpKind> {
+    /// Waits for every shard's end, until then; answers the kinds of the ops that were stuck with the kernel.
+    pub(crate) fn join(self, until: Instant) -> Vec<OpKind> {
         let mut stuck = Vec::new();
-        for Thread { start, handle } in self.0 {
-            drop(start);
-            stuck.extend(handle.join().unwrap_or_default());
+        for (index, thread) in self.0.into_iter().enumerate() {
+            drop(thread.start);
+            match thread.stuck.recv_timeout(until.since(Instant::real())) {
+                Err(mpsc::RecvTimeoutError::Timeout) => say(format_args!(
+                    "shard {} does not come back to its loop and is left to itself: a fiber there holds its thread; \
+                     calls that do so belong into `wo::blocking`",
+                    index + 1
+                )),
+                ended => {
+                    stuck.extend(ended.unwrap_or_default());
+                    // A panic has been told on stderr.
+                    let _ = thread.handle.join();
+                }
+            }
         }
         stuck
     }
