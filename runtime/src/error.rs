@@ -296,14 +296,17 @@ impl fmt::Display for IoError {
     }
 }
 
+/// What `Display` says, because this is what `unwrap` and a `main` that fails show; its parts with `{:#?}`.
 impl fmt::Debug for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return write!(f, "IoError({self})");
+        }
         f.debug_struct("IoError")
             .field("errno", &self.errno)
             .field("op", &self.op)
             .field("stage", &self.stage)
             .field("context", &self.context)
-            .field("message", &format_args!("{self}"))
             .finish()
     }
 }
