@@ -16,7 +16,15 @@ pin_project! {
     ///
     /// Dropping it before its end is safe and cancels what it waits for.
     #[derive(Debug)]
-    #[must_use = "a call that parks does nothing until it is awaited; in a fiber body that happens by itself"]
+    ///
+    /// # When the compiler speaks of `Call`
+    ///
+    /// Then the function around the call is a plain one, where the call is only a value that has not run: "the `?`
+    /// operator cannot be applied to type `Call<...>`", "no method named `unwrap` found for struct `Call<...>`". Put
+    /// `#[wo::fiber]` on that function; or, in a plain closure (of `map`, of `for_each`, one with a name), write a loop
+    /// instead.
+    #[must_use = "this call does nothing here: the function around it is plain; put `#[wo::fiber]` on it, or `.await` \
+                  the call in async Rust"]
     pub struct Call<F> {
         #[pin]
         future: F,
