@@ -22,7 +22,8 @@ pub enum AsFiber {}
     message = "WO-E221: `{Self}` cannot be spawned: it has no `receive`, and is no fiber's body",
     label = "this is neither an actor nor a fiber's body",
     note = "an actor has one: `#[wo::actor] impl ... {{ fn receive(&mut self, message: Message) {{ ... }} }}`",
-    note = "a fiber is spawned with a closure written inside the parentheses, `wo::spawn(|| f(x))`, in a function under `#[wo::fiber]` or `#[wo::main]`",
+    note = "a fiber is spawned with a closure written inside the parentheses, `wo::spawn(|| f(x))`, in a function \
+            under `#[wo::fiber]` or `#[wo::main]`",
     note = "in ordinary async Rust it is an async closure: `wo::spawn(async || f(x).await)`"
 )]
 pub trait Spawn<Kind> {

@@ -1,8 +1,9 @@
 //! The signals that stop a program.
 //!
-//! The first asks it to stop, the second ends its grace at once. Both are heard by the shards' loops; a shard that never
-//! comes back to its loop, because a fiber holds its thread, would not hear them. So each also winds up a timer of the
-//! kernel, past the grace and a while for the end: when it strikes the process is still there, and ends on the spot.
+//! The first asks it to stop, the second ends its grace at once. Both are heard by the shards' loops; a shard that
+//! never comes back to its loop, because a fiber holds its thread, would not hear them. So each also winds up a timer
+//! of the kernel, past the grace and a while for the end: when it strikes the process is still there, and ends on the
+//! spot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ impl StopSignals {
         let last_resort = Arc::new(LastResort::new(grace)?);
         for signal in [libc::SIGTERM, libc::SIGINT] {
             let (stop, wakers, last_resort) = (Arc::clone(stop), Arc::clone(wakers), Arc::clone(&last_resort));
-            // SAFETY: the action stores to atomics, writes to an event descriptor, sets a timer or ends the process; all
-            // of that is async-signal-safe, and it neither allocates nor locks.
+            // SAFETY: the action stores to atomics, writes to an event descriptor, sets a timer or ends the process;
+            // all of that is async-signal-safe, and it neither allocates nor locks.
             let registered = unsafe {
                 signal_hook_registry::register_sigaction(signal, move |info| {
                     if info.si_code == libc::SI_TIMER {
