@@ -5,6 +5,7 @@
 //! it says on stderr.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -226,9 +227,11 @@ impl IoError {
         IoError { errno, op, stage, context: Cow::Borrowed("") }
     }
 
-    /// An error of the completion stage from a completion's negative result.
-    pub const fn from_result(res: i32, op: OpKind) -> IoError {
-        IoError::new(-res, op, Stage::Completion)
+    /// An error of the completion stage from a completion's negative result. That of a verb that was cancelled in
+    /// flight says why.
+    pub fn from_result(res: i32, op: OpKind) -> IoError {
+        let error = IoError::new(-res, op, Stage::Completion);
+        if error.is_cancelled() { error.with_context(CANCELLED_WHY.get()) } else { error }
     }
 
     /// The same error, naming what it was tried on and what to do about it.
@@ -331,6 +334,26 @@ impl From<io::Error> for IoError {
             }
         }
     }
+}
+
+thread_local! {
+    /// Why the op was cancelled whose answer is made right now.
+    static CANCELLED_WHY: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Makes the answer of a cancelled op: its error says why.
+pub(crate) fn saying_why<T>(why: &'static str, answer: impl FnOnce() -> T) -> T {
+    struct Said;
+
+    impl Drop for Said {
+        fn drop(&mut self) {
+            CANCELLED_WHY.set("");
+        }
+    }
+
+    CANCELLED_WHY.set(why);
+    let _until_answered = Said;
+    answer()
 }
 
 /// Says a line on stderr. Nobody may be reading there, and that is no reason to fail: `eprintln!` would panic.

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::error::{IoResult, OpKind, errno};
+use crate::error::{IoResult, OpKind, errno, saying_why};
 use crate::fiber::local;
 use crate::fiber::turn::Charge;
 use crate::plane::backend::Backend;
@@ -122,7 +122,11 @@ impl<O: Op> Flight<O> {
             Poll::Ready(res) => {
                 self.token = None;
                 let op = self.op.take().expect("a verb is not polled after its end");
-                Poll::Ready(op.finish(res, &mut ThisKernel))
+                let finish = move || op.finish(res, &mut ThisKernel);
+                if res == -errno::ECANCELED && scope::is_marked() {
+                    return Poll::Ready(saying_why(scope::why(), finish));
+                }
+                Poll::Ready(finish())
             }
         }
     }

@@ -158,7 +158,9 @@ pub(crate) fn operand<T>(operand: &mut Box<T>) -> NonNull<T> {
 
 /// The error of an op on a path, which names it.
 pub(crate) fn refused(res: i32, kind: OpKind, path: &Path) -> IoError {
-    IoError::from_result(res, kind).with_context(path.to_string())
+    let error = IoError::from_result(res, kind);
+    let named = if error.context().is_empty() { path.to_string() } else { format!("{path}: {}", error.context()) };
+    error.with_context(named)
 }
 
 /// The most bytes one transfer carries: Linux's own limit for a single read or write.
