@@ -238,16 +238,6 @@ impl<T: 'static> JoinHandle<T> {
         self.fiber.as_handle().map(Handle::fiber)
     }
 
-    /// What the fiber returned, for those above: none when it was dropped or panicked.
-    pub(crate) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        if let Some(fiber) = self.fiber.as_handle() {
-            local::waits_for_end(|| Some(fiber.id()));
-            std::task::ready!(fiber.poll_ended(cx));
-        }
-        let ended = self.fiber.take_handle().and_then(Handle::into_result);
-        Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
-    }
-
     /// What the fiber returned, once it is finished.
     pub(crate) fn take(self) -> Result<T, JoinError> {
         let mut join = std::pin::pin!(Join { handle: self, charge: Charge::paid() });

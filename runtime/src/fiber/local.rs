@@ -195,6 +195,7 @@ impl Local {
         self.waits.borrow_mut().clear();
         self.peers.set(Vec::new());
         self.memory.give_up();
+        scope::give_up_spare();
         self.home.set(None);
         self.budget.set(u32::MAX);
         self.reductions.set(u32::MAX);

@@ -1,20 +1,38 @@
 //! Scopes for fibers: `scope/`'s meaning lowered onto this shard.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::{IoResult, OpKind};
-use crate::fiber::join::{self, JoinHandle};
 use crate::fiber::local;
 use crate::fiber::sleep::{alarm, now, sleep};
+use crate::fiber::task::{self, Handle};
 use crate::fiber::turn::cancelled;
 use crate::plane::time::Instant;
 use crate::scope::schedule::Schedule;
 use crate::scope::{self, Boxed, Call, Executor, Finish, Outcome, ScopeOptions};
 
 /// The executor of this shard's fibers.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Fibers;
+/// use wo_runtime::scope::{self, Executor, Outcome, Scope, ScopeOptions};
+/// use wo_runtime::shard::Builder;
+///
+/// /// Code for any executor.
+/// async fn answer<X: Executor>(executor: X) -> Outcome<u32> {
+///     scope::open(executor, ScopeOptions::new(), async |s: Scope<X>| Ok(s.fork(|| async { Ok(42) }).join().await?)).await
+/// }
+///
+/// let outcome = Builder::new().run(|| async { answer(Fibers).await })?;
+/// assert_eq!(outcome.unwrap(), 42);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fibers;
 
@@ -25,14 +43,23 @@ pub type Scope<E = crate::error::IoError> = scope::Scope<Fibers, E>;
 pub type Child<T, E = crate::error::IoError> = scope::Child<Fibers, T, E>;
 
 /// A fiber that a scope has started.
-#[derive(Debug)]
-pub struct Task<T: 'static>(JoinHandle<T>);
+pub struct Task<T: 'static>(Option<Handle<T>>);
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Task").field(&self.0.as_ref().map(Handle::id)).finish()
+    }
+}
 
 impl<T> Future for Task<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.0.poll_value(cx)
+        let Some(fiber) = &self.0 else { return Poll::Ready(None) };
+        local::waits_for_end(|| Some(fiber.id()));
+        std::task::ready!(fiber.poll_ended(cx));
+        let ended = self.0.take().and_then(Handle::into_result);
+        Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
     }
 }
 
@@ -40,12 +67,11 @@ impl Executor for Fibers {
     type Task<T: 'static> = Task<T>;
 
     fn start<T: 'static>(&self, body: impl Future<Output = T> + 'static) -> Option<Task<T>> {
-        let handle = join::spawn(Call::new(body));
-        handle.id().is_some().then_some(Task(handle))
+        task::start(None, body).map(|fiber| Task(Some(fiber)))
     }
 
     fn is_finished<T: 'static>(task: &Task<T>) -> bool {
-        task.0.is_finished()
+        task.0.as_ref().is_none_or(Handle::is_finished)
     }
 
     fn timer(&self, at: Duration) -> Boxed<()> {
@@ -101,7 +127,7 @@ where
     E: 'static,
     R: Finish<E>,
 {
-    Call::new(scope::open(Fibers, ScopeOptions::new(), body))
+    Call::new(scope::open_plain(Fibers, body))
 }
 
 /// The same with a policy, a deadline, or a limit for cleaning up; see [`ScopeOptions`].
@@ -125,6 +151,33 @@ where
 /// # Errors
 ///
 /// As [`scope()`].
+///
+/// # Examples
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use std::time::Duration;
+/// use wo_runtime::fiber::{self, Scope};
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let done = Rc::new(Cell::new(false));
+///     let seen = Rc::clone(&done);
+///     let outcome: Outcome<(), &str> = fiber::collecting_scope(async |s: Scope<&str>| {
+///         s.spawn(|| async { Err::<(), _>("no route") });
+///         s.spawn(move || async move {
+///             let slept = fiber::sleep(Duration::from_millis(1)).await;
+///             seen.set(slept.is_ok());
+///         });
+///     })
+///     .await;
+///     assert_eq!(outcome.unwrap_err().error(), Some(&"no route"));
+///     assert!(done.get());
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn collecting_scope<E, R>(body: impl AsyncFnOnce(Scope<E>) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,
@@ -139,6 +192,21 @@ where
 /// # Errors
 ///
 /// An interruption by deadline, the body's own error, or the interruption of a scope around it.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let late: Outcome<()> = fiber::with_deadline(Duration::from_millis(1), async || fiber::sleep(Duration::MAX).await).await;
+///     assert!(late.unwrap_err().is_timeout());
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn with_deadline<E, R>(
     limit: Duration,
     body: impl AsyncFnOnce() -> R,
@@ -155,6 +223,21 @@ where
 /// # Errors
 ///
 /// As [`with_deadline`].
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let passed = fiber::now();
+///     let late: Outcome<()> = fiber::with_deadline_at(passed, async || fiber::yield_now().await).await;
+///     assert!(late.unwrap_err().is_timeout());
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn with_deadline_at<E, R>(
     at: Instant,
     body: impl AsyncFnOnce() -> R,
@@ -171,6 +254,21 @@ where
 /// # Errors
 ///
 /// As there.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let in_time: Outcome<u8> = fiber::timeout(Duration::MAX, async || Ok(5)).await;
+///     assert_eq!(in_time.unwrap(), 5);
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn timeout<E, R>(limit: Duration, body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     E: 'static,
@@ -181,6 +279,27 @@ where
 
 /// Runs `body` sheltered from every cancel around it, the program's stop included, until its grace has passed. A
 /// pending cancel arrives at the first verb after it.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber::{self, Scope};
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+///         s.cancel();
+///         // The clean-up parks, and is not cancelled.
+///         fiber::protect(async || fiber::sleep(Duration::from_millis(1)).await).await.expect("sheltered");
+///         fiber::yield_now().await
+///     })
+///     .await;
+///     assert!(outcome.is_err());
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn protect<R>(body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = R>> {
     Call::new(scope::protect(body))
 }
@@ -260,6 +379,26 @@ where
 /// # Errors
 ///
 /// The first failure, or an interruption.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::schedule::recurs;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let mut runs = 0;
+///     let last: Outcome<u32> = fiber::repeat(recurs(2), async || {
+///         runs += 1;
+///         Ok(runs)
+///     })
+///     .await;
+///     assert_eq!(last.unwrap(), 3);
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub fn repeat<S, R, E>(policy: S, work: impl AsyncFnMut() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
     S: Schedule,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::{Kind, Node, Within};
 use crate::scope::cause::{Interrupt, Outcome};
+use crate::scope::node::{Kind, Owned, Within};
 use crate::scope::panics::catch;
 
 pin_project! {
@@ -23,7 +23,7 @@ pin_project! {
 impl<F: Future> AtRoot<F> {
     /// To be made outside of every scope.
     pub(crate) fn new(deadline: Option<Duration>, work: F) -> AtRoot<F> {
-        AtRoot { work: Node::here(Kind::Open, deadline).run(work) }
+        AtRoot { work: Owned::open(Kind::Open, deadline).run_own(work) }
     }
 
     /// Cancels it. The first reason stays.

@@ -11,6 +11,16 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{IoError, OpKind, Stage, errno};
 
 /// Why work was interrupted.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::scope::{Cause, Interrupt};
+///
+/// assert_eq!(Interrupt::Daemon.to_string(), "only daemons were left");
+/// let cause: Cause<&str> = Cause::interrupted(Interrupt::Shutdown);
+/// assert_eq!(cause.interrupt(), Some(Interrupt::Shutdown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Interrupt {
@@ -53,6 +63,19 @@ impl fmt::Display for Interrupt {
 }
 
 /// The first thing that went wrong.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::scope::{Cause, First};
+///
+/// let words = match Cause::fail("no route").into_first() {
+///     First::Fail(error) => error.to_owned(),
+///     First::Die(panic) => panic.message(),
+///     First::Interrupted(reason) => reason.to_string(),
+/// };
+/// assert_eq!(words, "no route");
+/// ```
 pub enum First<E> {
     /// It failed, with its own error.
     Fail(E),
@@ -63,6 +86,15 @@ pub enum First<E> {
 }
 
 /// What a panic carried.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::scope::Panic;
+///
+/// let payload = std::panic::catch_unwind(|| panic!("as planned")).unwrap_err();
+/// assert_eq!(Panic::new(payload).message(), "as planned");
+/// ```
 pub struct Panic {
     /// What a panic carries may move, but not be looked at from several threads; errors are asked for both.
     payload: Mutex<Box<dyn Any + Send>>,
@@ -113,6 +145,21 @@ pub struct Cause<E = IoError> {
 }
 
 /// What a scope or a fork of it yields.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::scope::{Cause, Interrupt, Outcome};
+///
+/// fn or_nothing(outcome: Outcome<u32, &str>) -> Outcome<u32, &str> {
+///     match outcome {
+///         Err(cause) if cause.is_timeout() => Ok(0),
+///         other => other,
+///     }
+/// }
+/// assert_eq!(or_nothing(Err(Cause::interrupted(Interrupt::Deadline))).unwrap(), 0);
+/// assert_eq!(or_nothing(Err(Cause::fail("no route"))).unwrap_err().error(), Some(&"no route"));
+/// ```
 pub type Outcome<T, E = IoError> = Result<T, Cause<E>>;
 
 impl<E> Cause<E> {
@@ -142,6 +189,15 @@ impl<E> Cause<E> {
     }
 
     /// How many causes came after the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::scope::Cause;
+    ///
+    /// let cause = Cause::fail("no route").with_suppressed(2);
+    /// assert_eq!((cause.suppressed(), cause.to_string().as_str()), (2, "failed: no route (and 2 more)"));
+    /// ```
     pub const fn suppressed(&self) -> u32 {
         self.suppressed
     }

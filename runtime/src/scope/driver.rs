@@ -1,9 +1,9 @@
 //! What to do with a schedule: try again, or do again.
 
 use crate::scope::body::Finish;
-use crate::scope::cancel;
 use crate::scope::cause::{Cause, Interrupt, Outcome};
 use crate::scope::executor::Executor;
+use crate::scope::now;
 use crate::scope::schedule::Schedule;
 
 /// Runs `work` until it succeeds, again after each delay of `policy` while it fails. The last failure is the outcome's
@@ -20,7 +20,7 @@ where
             Ok(value) => return Ok(value),
             Err(cause) => cause,
         };
-        if cancel::is_cancelled() {
+        if now::is_cancelled() {
             return Err(interrupted());
         }
         if cause.error().is_none() {
@@ -43,7 +43,7 @@ where
     let mut run = policy.start();
     loop {
         let value = work().await.finish()?;
-        if cancel::is_cancelled() {
+        if now::is_cancelled() {
             return Err(interrupted());
         }
         let Some(delay) = policy.next(&mut run) else { return Ok(value) };
@@ -54,5 +54,5 @@ where
 }
 
 fn interrupted<E>() -> Cause<E> {
-    Cause::interrupted(cancel::interrupt().unwrap_or(Interrupt::Shutdown))
+    Cause::interrupted(now::interrupt().unwrap_or(Interrupt::Shutdown))
 }

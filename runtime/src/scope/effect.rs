@@ -103,21 +103,82 @@ pub trait RunsIn<C: ?Sized>: Effect {
 }
 
 /// An effect that gives this value.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Run;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::effect::{Effect, succeed};
+/// use wo_runtime::shard::Builder;
+///
+/// let outcome: Outcome<u32> = Builder::new().run(|| async { succeed(20).map(|n| n + 1).run(&()).await })?;
+/// assert_eq!(outcome.unwrap(), 21);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub const fn succeed<T: Clone, E>(value: T) -> Succeed<T, E> {
     Succeed { value, error: PhantomData }
 }
 
 /// An effect that fails so.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Run;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::effect::{Effect, fail};
+/// use wo_runtime::shard::Builder;
+///
+/// let outcome: Outcome<u32, &str> =
+///     Builder::new().run(|| async { fail("no route").map(|n: u32| n + 1).run(&()).await })?;
+/// assert_eq!(outcome.unwrap_err().error(), Some(&"no route"));
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub const fn fail<T, E: Clone>(error: E) -> Failed<T, E> {
     Failed { error, value: PhantomData }
 }
 
 /// An effect that runs `body`, in any world.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Run;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::effect::{Effect, effect};
+/// use wo_runtime::shard::Builder;
+///
+/// let outcome: Outcome<u32, &str> = Builder::new().run(|| async {
+///     let work = effect(async || Ok(2)).and_then(|n| effect(async move || Ok(n * 21)));
+///     work.run(&()).await
+/// })?;
+/// assert_eq!(outcome.unwrap(), 42);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub const fn effect<F>(body: F) -> Lifted<F> {
     Lifted { body }
 }
 
 /// An effect that runs `body` in the world it is run in.
+///
+/// # Examples
+///
+/// ```
+/// use wo_runtime::fiber::Run;
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::effect::{effect_in};
+/// use wo_runtime::shard::Builder;
+///
+/// struct Greeting(&'static str);
+///
+/// let outcome: Outcome<usize, &str> = Builder::new().run(|| async {
+///     let work = effect_in(async |world: &Greeting| Ok(world.0.len()));
+///     work.run(&Greeting("hello")).await
+/// })?;
+/// assert_eq!(outcome.unwrap(), 5);
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub const fn effect_in<C: ?Sized, T, E, F: AsyncFn(&C) -> Result<T, E>>(body: F) -> LiftedIn<C, F> {
     LiftedIn { body, world: PhantomData }
 }

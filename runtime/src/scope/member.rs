@@ -7,26 +7,27 @@
 //! A member that stands for work elsewhere is asked to the end in any case: only it knows when that work has ended.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
 use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::Within;
 use crate::scope::cause::{Cause, Interrupt};
-use crate::scope::nursery::State;
-use crate::scope::panics::catch;
+use crate::scope::node::{Ran, Sitting};
 
 pin_project! {
     /// The fiber of a child. It gives the child's value, or what whoever joins it hears.
-    pub(crate) struct Member<X, E, F> {
+    pub(crate) struct Member<E, F> {
+        // First, so that it is dropped first.
         #[pin]
-        work: Option<Within<F>>,
+        work: Option<F>,
+        seat: Seat,
+        told: bool,
         started: bool,
         stands_for_another: bool,
-        seat: Seat<X, E>,
+        error: PhantomData<fn() -> E>,
     }
 }
 
@@ -39,61 +40,87 @@ pub(crate) enum Kind {
 }
 
 /// A child's place among those its scope waits for, given up when this is dropped.
-struct Seat<X, E> {
-    state: Rc<State<X, E>>,
+struct Seat {
+    sitting: Sitting,
     daemon: bool,
 }
 
-impl<X, E> Drop for Seat<X, E> {
+impl Drop for Seat {
+    #[inline]
     fn drop(&mut self) {
-        self.state.left(self.daemon);
+        self.sitting.place().node().left(self.daemon);
     }
 }
 
-impl<X, E, F> Member<X, E, F> {
-    pub(crate) fn new(state: Rc<State<X, E>>, work: Within<F>, kind: Kind) -> Member<X, E, F> {
+impl<E, F> Member<E, F> {
+    #[inline]
+    pub(crate) fn new(sitting: Sitting, work: F, kind: Kind) -> Member<E, F> {
         let daemon = kind == Kind::Daemon;
-        state.joined(daemon);
+        sitting.place().node().crew().joined(daemon);
         let stands_for_another = kind == Kind::StandsForAnother;
-        Member { work: Some(work), started: stands_for_another, stands_for_another, seat: Seat { state, daemon } }
+        Member {
+            work: Some(work),
+            seat: Seat { sitting, daemon },
+            told: false,
+            started: stands_for_another,
+            stands_for_another,
+            error: PhantomData,
+        }
     }
 }
 
-impl<X, E, F, R> Future for Member<X, E, F>
+impl<E, F, R> Future for Member<E, F>
 where
+    E: 'static,
     F: Future<Output = R>,
     R: Finish<E>,
 {
     type Output = Result<R::Value, Interrupt>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let state = &this.seat.state;
+        let sitting = &mut this.seat.sitting;
         let Some(work) = this.work.as_mut().as_pin_mut() else {
             return Poll::Ready(Err(Interrupt::Shutdown));
         };
-        let place = work.as_ref().get_ref().place();
-        let ended = if state.node().is_given_up() && !*this.stands_for_another {
-            state.abandon();
+        let place = sitting.place();
+        let ended = if place.node().is_given_up() && !*this.stands_for_another {
+            place.node().crew().abandon();
             Err(Cause::interrupted(Interrupt::CleanupTimeout))
         } else if let (false, Some(reason)) = (*this.started, place.reason()) {
             Err(Cause::interrupted(reason))
         } else {
             *this.started = true;
-            match catch(|| work.poll(cx)) {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(ran)) => judge(Ok(ran)),
+            let (polled, told) = sitting.poll_caught(|| work.poll(cx));
+            *this.told |= told;
+            match polled {
+                Ok(Poll::Pending) => {
+                    sitting.waits(cx.waker());
+                    return Poll::Pending;
+                }
+                Ok(Poll::Ready(output)) => judge(Ok(Ran::at(sitting, output, *this.told))),
                 Err(payload) => judge::<R, E>(Err(payload)),
             }
         };
         this.work.set(None);
-        Poll::Ready(ended.map_err(|cause| {
-            let told = cause.interrupt().unwrap_or(Interrupt::SiblingFailed);
-            if *this.stands_for_another && told == Interrupt::CleanupTimeout {
-                state.abandon();
-            }
-            state.note(cause);
-            told
-        }))
+        Poll::Ready(match ended {
+            Ok(value) => Ok(value),
+            Err(cause) => Err(this.seat.note(cause, *this.stands_for_another)),
+        })
+    }
+}
+
+impl Seat {
+    /// The child ended for this cause; answers what whoever joins it hears.
+    #[cold]
+    fn note<E: 'static>(&self, cause: Cause<E>, stands_for_another: bool) -> Interrupt {
+        let node = self.sitting.place().node();
+        let told = cause.interrupt().unwrap_or(Interrupt::SiblingFailed);
+        if stands_for_another && told == Interrupt::CleanupTimeout {
+            node.crew().abandon();
+        }
+        node.note(cause);
+        told
     }
 }

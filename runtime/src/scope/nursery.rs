@@ -13,11 +13,10 @@
 //! A child that is spawned into a scope that has ended, or before its first poll into one that is cancelled, never
 //! starts: what it captured is dropped.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,11 +24,12 @@ use pin_project_lite::pin_project;
 
 use crate::error::{IoError, say};
 use crate::scope::Call;
-use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::{self, Kind, Node, Place, Ran, Sitting};
+use crate::scope::body::{Body, Finish, judge};
 use crate::scope::cause::{Cause, Interrupt, Outcome, words};
 use crate::scope::executor::{Boxed, Executor};
 use crate::scope::member::{self, Member};
+use crate::scope::node::{Kind, Node, Owned, Place, Ran};
+use crate::scope::now;
 use crate::scope::options::{OnFailure, ScopeOptions};
 use crate::scope::panics::CatchPanic;
 
@@ -38,96 +38,268 @@ use crate::scope::panics::CatchPanic;
 /// In a fiber function a closure given to [`spawn`](Scope::spawn), [`fork`](Scope::fork),
 /// [`spawn_daemon`](Scope::spawn_daemon) or [`on_exit`](Scope::on_exit) of a scope is the body of a fiber, and owns
 /// what it captures, where the scope goes by a plain name: the parameter of the body, a parameter or a variable whose
-/// written type is called `Scope`, or a clone of one of these.
+/// written type is called `Scope`, or a clone of one of these. One that is kept in a field is given a name first:
+/// `let children: wo::Scope = server.children.clone();`.
+///
+/// It may be kept beyond the scope's end. Then it starts nothing, cancels nothing and keeps no hook.
+///
+/// # Examples
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use wo_runtime::fiber::{self, Scope};
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let count = Rc::new(Cell::new(0));
+///     let seen = Rc::clone(&count);
+///     let mut kept = None;
+///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+///         for _ in 0..3 {
+///             let seen = Rc::clone(&seen);
+///             s.spawn(move || async move { seen.set(seen.get() + 1) });
+///         }
+///         kept = Some(s.clone());
+///     })
+///     .await;
+///     assert!(outcome.is_ok());
+///     assert_eq!((count.get(), kept.map(|s| s.children())), (3, Some(0)));
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub struct Scope<X, E = IoError> {
-    state: Rc<State<X, E>>,
-}
-
-pub(crate) struct State<X, E> {
-    executor: X,
     node: Node,
-    /// The body's seat, whose waker is that of the fiber the scope was opened in.
-    place: Place,
-    on_failure: OnFailure,
-    /// Members that keep the scope alive: the body and its plain children.
-    members: Cell<usize>,
-    daemons: Cell<usize>,
-    /// The body has not left.
-    body: Cell<bool>,
-    cause: RefCell<Option<Cause<E>>>,
-    /// A member was interrupted because time ran out.
-    late: Cell<bool>,
-    abandoned: Cell<u32>,
-    hooks: RefCell<Vec<Boxed<()>>>,
-    ended: Cell<bool>,
+    executor: X,
+    error: PhantomData<fn(E) -> E>,
 }
 
 impl<X: Executor, E: 'static> Scope<X, E> {
     /// Starts a child. It is joined when the scope ends, and its error fails the scope.
     ///
     /// The body may return nothing or a `Result`. In a scope that is cancelled or has ended it never starts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
+    ///         s.spawn(|| async { Err::<(), _>("no route") });
+    ///     })
+    ///     .await;
+    ///     assert_eq!(outcome.unwrap_err().to_string(), "failed: no route");
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn spawn<R, F>(&self, body: impl FnOnce() -> F)
     where
         R: Finish<E> + 'static,
         R::Value: 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         drop(self.start(body, member::Kind::Plain));
     }
 
     /// Starts a child whose value can be waited for. Dropping the handle leaves the child to the scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<u32> = fiber::scope(async |s: Scope| {
+    ///         let child = s.fork(|| async { Ok(20) });
+    ///         Ok(child.join().await? + 1)
+    ///     })
+    ///     .await;
+    ///     assert_eq!(outcome.unwrap(), 21);
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn fork<R, F>(&self, body: impl FnOnce() -> F) -> Child<X, R::Value, E>
     where
         R: Finish<E> + 'static,
         R::Value: 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         self.start(body, member::Kind::Plain)
     }
 
     /// Starts a child that does not keep the scope alive: once only daemons are left, they are interrupted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<&str> = fiber::scope(async |s: Scope| {
+    ///         s.spawn_daemon(|| fiber::sleep(Duration::MAX));
+    ///         Ok("served")
+    ///     })
+    ///     .await;
+    ///     assert_eq!(outcome.unwrap(), "served");
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn spawn_daemon<R, F>(&self, body: impl FnOnce() -> F)
     where
         R: Finish<E> + 'static,
         R::Value: 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         drop(self.start(body, member::Kind::Daemon));
     }
 
     /// Cancels the body and every child. Cancelling asks work to stop; it is no failure by itself. A second time, or
     /// after the end, it does nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::scope::Interrupt;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    ///         s.cancel();
+    ///         fiber::sleep(Duration::MAX).await
+    ///     })
+    ///     .await;
+    ///     assert_eq!(outcome.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn cancel(&self) {
-        self.state.node.cancel(Interrupt::Cancelled);
+        self.node.cancel(Interrupt::Cancelled);
     }
 
     /// Fails the scope from outside its children. After the end the error is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
+    ///         s.spawn(|| async { fiber::sleep(Duration::MAX).await.map_err(|_| "interrupted") });
+    ///         s.fail("the peer has gone");
+    ///     })
+    ///     .await;
+    ///     assert_eq!(outcome.unwrap_err().error(), Some(&"the peer has gone"));
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn fail(&self, error: E) {
-        if !self.state.ended.get() {
-            self.state.note(Cause::fail(error));
+        if !self.node.crew().has_ended() {
+            self.node.note(Cause::fail(error));
         }
     }
 
     /// Why the scope is cancelled; none while it is not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::scope::Interrupt;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    ///         assert_eq!(s.cancelled(), None);
+    ///         s.cancel();
+    ///         assert_eq!(s.cancelled(), Some(Interrupt::Cancelled));
+    ///     })
+    ///     .await;
+    ///     assert!(outcome.is_ok(), "no checkpoint has told the body");
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn cancelled(&self) -> Option<Interrupt> {
-        self.state.node.reason()
+        self.node.reason()
     }
 
     /// When time runs out for what runs in it, on the executor's clock.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.state.node.deadline()
+        self.node.deadline()
     }
 
     /// The number of children that have not ended, daemons included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    ///         let child = s.fork(|| fiber::yield_now());
+    ///         assert_eq!(s.children(), 1);
+    ///         child.join().await?;
+    ///         assert_eq!(s.children(), 0);
+    ///         Ok(())
+    ///     })
+    ///     .await;
+    ///     assert!(outcome.is_ok());
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn children(&self) -> usize {
-        self.state.members.get() + self.state.daemons.get() - usize::from(self.state.body.get())
+        self.node.crew().children()
     }
 
     /// Has `hook` run at the scope's end, after every child, sheltered from every cancel; the last registered runs
     /// first. After the end it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    /// use std::rc::Rc;
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// Builder::new().run(|| async {
+    ///     let log = Rc::new(RefCell::new(Vec::new()));
+    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    ///         for name in ["first", "second"] {
+    ///             let log = Rc::clone(&log);
+    ///             s.on_exit(move || async move { log.borrow_mut().push(name) });
+    ///         }
+    ///     })
+    ///     .await;
+    ///     assert!(outcome.is_ok());
+    ///     assert_eq!(*log.borrow(), ["second", "first"]);
+    /// })?;
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn on_exit<F: Future<Output = ()> + 'static>(&self, hook: impl FnOnce() -> F + 'static) {
-        if !self.state.ended.get() {
-            self.state.hooks.borrow_mut().push(Box::pin(async move { hook().await }));
+        let crew = self.node.crew();
+        if !crew.has_ended() {
+            crew.hook(Box::pin(async move { hook().await }));
         }
     }
 
@@ -147,82 +319,46 @@ impl<X: Executor, E: 'static> Scope<X, E> {
         R::Value: 'static,
         F: Future<Output = R> + 'static,
     {
-        let state = &self.state;
-        if state.ended.get() {
-            return Child { task: None, place: state.place.clone(), state: Rc::clone(state) };
+        if self.node.crew().has_ended() {
+            return Child { task: None, place: self.node.owners_place(), error: PhantomData };
         }
-        let work = state.node.run(body());
-        let place = work.place().clone();
-        let task = state.executor.start(Member::new(Rc::clone(state), work, kind));
-        Child { task, place, state: Rc::clone(state) }
-    }
-}
-
-impl<X, E> State<X, E> {
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
-    /// A cause comes up: the first is kept, and cancels the others if the policy says so. Interruptions are somebody's
-    /// will already, and cancel nobody.
-    pub(crate) fn note(&self, cause: Cause<E>) {
-        if let Some(reason) = cause.interrupt() {
-            self.late.set(self.late.get() || reason == Interrupt::Deadline);
-            return;
-        }
-        let mut kept = self.cause.borrow_mut();
-        *kept = Some(match kept.take() {
-            None => cause,
-            Some(first) => first.with_suppressed(1),
-        });
-        drop(kept);
-        if self.on_failure == OnFailure::CancelSiblings {
-            self.node.cancel(Interrupt::SiblingFailed);
-        }
-    }
-
-    /// A member was dropped because it did not clean up in time.
-    pub(crate) fn abandon(&self) {
-        self.abandoned.set(self.abandoned.get().saturating_add(1));
-    }
-
-    /// A member came.
-    #[inline]
-    pub(crate) fn joined(&self, daemon: bool) {
-        let count = if daemon { &self.daemons } else { &self.members };
-        count.set(count.get() + 1);
-    }
-
-    /// A member left.
-    #[inline]
-    pub(crate) fn left(&self, daemon: bool) {
-        let count = if daemon { &self.daemons } else { &self.members };
-        count.set(count.get() - 1);
-        if self.members.get() == 0 {
-            if self.daemons.get() == 0 {
-                self.place.wake();
-            } else if !daemon {
-                self.node.cancel(Interrupt::Daemon);
-            }
-        }
-    }
-
-    /// Whether somebody had no time left.
-    fn is_late(&self) -> bool {
-        self.late.get() || self.abandoned.get() > 0 && self.node.reason() == Some(Interrupt::Deadline)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.members.get() == 0 && self.daemons.get() == 0
+        let sitting = self.node.seat();
+        let place = sitting.place().clone();
+        let task = self.executor.start(Member::new(sitting, body(), kind));
+        Child { task, place, error: PhantomData }
     }
 }
 
 /// A child whose value can be waited for. It may outlive its scope, and then says how the child ended.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::fiber::{self, Scope};
+/// use wo_runtime::scope::Outcome;
+/// use wo_runtime::scope::Interrupt;
+/// use wo_runtime::shard::Builder;
+///
+/// Builder::new().run(|| async {
+///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+///         let child = s.fork(|| fiber::sleep(Duration::MAX));
+///         assert!(!child.is_finished());
+///         // Its scope, and its siblings, go on.
+///         let ended: Outcome<()> = child.cancel().await;
+///         assert_eq!(ended.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
+///         Ok(())
+///     })
+///     .await;
+///     assert!(outcome.is_ok());
+/// })?;
+/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// ```
 pub struct Child<X: Executor, T: 'static, E = IoError> {
     /// None when it never started.
     task: Option<X::Task<Result<T, Interrupt>>>,
     place: Place,
-    state: Rc<State<X, E>>,
+    error: PhantomData<fn() -> E>,
 }
 
 impl<X: Executor, T: 'static, E: 'static> Child<X, T, E> {
@@ -272,24 +408,28 @@ impl<X: Executor, T: 'static, E: 'static> Future for JoinChild<X, T, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T, E>> {
         let Some(task) = &mut self.child.task else {
-            let reason = self.child.state.node.reason().unwrap_or(Interrupt::Cancelled);
+            let reason = self.child.place.node().reason().unwrap_or(Interrupt::Cancelled);
             return Poll::Ready(Err(Cause::interrupted(reason)));
         };
         if let Poll::Ready(ended) = Pin::new(task).poll(cx) {
             self.child.task = None;
             let ended = ended.unwrap_or(Err(Interrupt::Shutdown));
             // A member that hears of another's failure is interrupted by it, whatever it makes of it.
-            let _told = ended.is_err() && cancel::is_cancelled();
+            let _told = ended.is_err() && now::is_cancelled();
             return Poll::Ready(ended.map_err(Cause::interrupted));
         }
-        if cancel::is_cancelled() {
-            return Poll::Ready(Err(Cause::interrupted(cancel::interrupt().unwrap_or(Interrupt::Cancelled))));
+        if now::is_cancelled() {
+            return Poll::Ready(Err(Cause::interrupted(now::interrupt().unwrap_or(Interrupt::Cancelled))));
         }
         Poll::Pending
     }
 }
 
 /// Opens a scope below the current one, runs `body` in it, and ends when everything in it has.
+///
+/// # Errors
+///
+/// Why there is no value: see [`Cause`].
 pub async fn open<X, E, R>(
     executor: X,
     options: ScopeOptions,
@@ -300,112 +440,168 @@ where
     E: 'static,
     R: Finish<E>,
 {
-    let limit = options.deadline.filter(|limit| *limit != Duration::MAX);
-    let at = limit.map(|limit| executor.now().saturating_add(limit));
-    let node = Node::here(Kind::Open, at);
-    let over = limit == Some(Duration::ZERO);
-    if over {
-        node.cancel(Interrupt::Deadline);
-    }
-    let sitting = Sitting(node.sit());
-    let mut limits = Limits {
-        deadline: at.filter(|_| !over).map(|at| executor.timer(at)),
-        cleanup: options.cleanup.filter(|limit| *limit != Duration::MAX),
-        cleaning: None,
-        over: false,
-    };
-    let state = Rc::new(State {
-        executor,
-        place: sitting.0.clone(),
-        node,
-        on_failure: options.on_failure,
-        members: Cell::new(1),
-        daemons: Cell::new(0),
-        body: Cell::new(true),
-        cause: RefCell::new(None),
-        late: Cell::new(false),
-        abandoned: Cell::new(0),
-        hooks: RefCell::default(),
-        ended: Cell::new(false),
-    });
-    let opened = Opened { state: Rc::clone(&state), sitting };
-    let body = CatchPanic { future: body(Scope { state: Rc::clone(&state) }) };
-    let ended = BodyRuns { body, state: &state, limits: &mut limits, told: false }.await;
-    let own = match ended {
-        Some(ended) => judge::<R, E>(ended),
-        None => {
-            state.abandon();
-            Err(Cause::interrupted(Interrupt::CleanupTimeout))
-        }
-    };
-    let own = own.map_err(|cause| {
-        let reason = cause.interrupt();
-        state.note(cause);
-        reason
-    });
-    opened.body_left();
-    std::future::poll_fn(|cx| {
-        limits.poll(&state, cx);
-        state.node.heed();
-        if state.is_empty() {
-            return Poll::Ready(());
-        }
-        state.executor.waits_for_children();
-        state.place.waits(cx.waker());
-        Poll::Pending
-    })
-    .await;
-    state.ended.set(true);
-    if !state.hooks.borrow().is_empty() {
-        run_hooks(&state, &mut limits).await;
-    }
-    outcome(&state, own)
+    run(executor, |executor| Opened::with(executor, options), body).await
 }
 
-/// What the scope came to, everything in it having ended.
-fn outcome<X, T, E>(state: &State<X, E>, own: Result<T, Option<Interrupt>>) -> Outcome<T, E> {
-    let abandoned = state.abandoned.get();
-    let cause = match (state.cause.borrow_mut().take(), own) {
-        (Some(cause), _) => cause,
-        (None, Ok(_)) if state.is_late() => Cause::interrupted(Interrupt::Deadline),
-        (None, Ok(_)) if abandoned > 0 => Cause::interrupted(Interrupt::CleanupTimeout),
-        (None, Ok(value)) => return Ok(value),
-        (None, Err(reason)) => Cause::interrupted(reason.unwrap_or(Interrupt::Cancelled)),
-    };
-    Err(cause.with_abandoned(abandoned))
+/// The same without any options.
+#[inline]
+pub(crate) fn open_plain<X, E, R>(
+    executor: X,
+    body: impl AsyncFnOnce(Scope<X, E>) -> R,
+) -> impl Future<Output = Outcome<R::Value, E>>
+where
+    X: Executor,
+    E: 'static,
+    R: Finish<E>,
+{
+    run(executor, Opened::plain, body)
+}
+
+async fn run<X, E, R>(
+    executor: X,
+    open: impl FnOnce(&X) -> Opened<X>,
+    body: impl AsyncFnOnce(Scope<X, E>) -> R,
+) -> Outcome<R::Value, E>
+where
+    X: Executor,
+    E: 'static,
+    R: Finish<E>,
+{
+    let mut opened = open(&executor);
+    let scope = Scope { node: opened.node().clone(), executor: executor.clone(), error: PhantomData };
+    let body = BodyRuns { body: body(scope), opened: &mut opened, told: false, error: PhantomData::<fn() -> E> };
+    match body.await {
+        Ok(value) if opened.ends_plainly() => Ok(value),
+        own => {
+            opened.node().body_left();
+            std::future::poll_fn(|cx| opened.poll_left(&executor, cx)).await;
+            opened.node().crew().end();
+            if opened.node().crew().has_hooks() {
+                // Few scopes have hooks, and all would be the larger for them.
+                Box::pin(run_hooks::<X, E>(&mut opened)).await;
+            }
+            opened.end(own)
+        }
+    }
 }
 
 /// A scope whose future has not ended. Dropped half-way, its children are cancelled and left to themselves.
-struct Opened<X, E> {
-    state: Rc<State<X, E>>,
-    sitting: Sitting,
+struct Opened<X> {
+    /// None once it has ended.
+    owned: Option<Owned>,
+    limits: Option<Box<Limits<X>>>,
 }
 
-impl<X, E> Opened<X, E> {
-    fn body_left(&self) {
-        let state = &self.state;
-        if state.body.replace(false) {
-            // Who would be woken by the last to leave is the one that asks here.
-            state.members.set(state.members.get() - 1);
-            if state.members.get() == 0 && state.daemons.get() > 0 {
-                state.node.cancel(Interrupt::Daemon);
-            }
+impl<X: Executor> Opened<X> {
+    #[inline]
+    fn plain(_: &X) -> Opened<X> {
+        let owned = Owned::open(Kind::Open, None);
+        owned.node().crew().begin(OnFailure::CancelSiblings);
+        Opened { owned: Some(owned), limits: None }
+    }
+
+    fn with(executor: &X, options: ScopeOptions) -> Opened<X> {
+        let limit = options.deadline.filter(|limit| *limit != Duration::MAX);
+        let at = limit.map(|limit| executor.now().saturating_add(limit));
+        let owned = Owned::open(Kind::Open, at);
+        owned.node().crew().begin(options.on_failure);
+        let over = limit == Some(Duration::ZERO);
+        if over {
+            owned.node().cancel(Interrupt::Deadline);
+        }
+        let at = at.filter(|_| !over);
+        let cleanup = options.cleanup.filter(|limit| *limit != Duration::MAX);
+        let limits = (at.is_some() || cleanup.is_some()).then(|| Limits::new(executor, at, cleanup));
+        Opened { owned: Some(owned), limits }
+    }
+
+    /// Keeps the times.
+    #[inline]
+    fn keep_limits(&mut self, cx: &mut Context<'_>) {
+        if let Some(limits) = &mut self.limits {
+            let node = self.owned.as_ref().expect(OPEN).node();
+            limits.keep(node, cx);
+        }
+    }
+
+    /// Whether everybody has left.
+    fn poll_left(&mut self, executor: &X, cx: &mut Context<'_>) -> Poll<()> {
+        self.keep_limits(cx);
+        let node = self.node();
+        now::heed(node);
+        if node.crew().is_empty() {
+            return Poll::Ready(());
+        }
+        executor.waits_for_children();
+        node.owner_waits(cx.waker());
+        Poll::Pending
+    }
+
+    /// What the scope came to, everything in it having ended.
+    fn end<T, E: 'static>(mut self, own: Result<T, Option<Interrupt>>) -> Outcome<T, E> {
+        let node = self.node();
+        let abandoned = node.crew().abandoned();
+        let outcome = match (node.crew().take_cause::<E>(), own) {
+            (Some(cause), _) => Err(cause),
+            (None, Ok(_)) if node.is_late() => Err(Cause::interrupted(Interrupt::Deadline)),
+            (None, Ok(_)) if abandoned > 0 => Err(Cause::interrupted(Interrupt::CleanupTimeout)),
+            (None, Ok(value)) => Ok(value),
+            (None, Err(reason)) => Err(Cause::interrupted(reason.unwrap_or(Interrupt::Cancelled))),
+        };
+        self.leave_tree();
+        outcome.map_err(|cause| cause.with_abandoned(abandoned))
+    }
+}
+
+const OPEN: &str = "a scope that has not ended has its node";
+
+impl<X> Opened<X> {
+    #[inline]
+    fn node(&self) -> &Node {
+        self.owned.as_ref().expect(OPEN).node()
+    }
+
+    /// The body has returned a value: whether that is all there is to the scope, which then has ended.
+    #[inline]
+    fn ends_plainly(&mut self) -> bool {
+        let plainly = self.node().crew().ends_plainly();
+        if plainly {
+            self.leave_tree();
+        }
+        plainly
+    }
+
+    #[inline]
+    fn leave_tree(&mut self) {
+        if let Some(owned) = self.owned.take() {
+            owned.end();
         }
     }
 }
 
-impl<X, E> Drop for Opened<X, E> {
+impl<X> Drop for Opened<X> {
+    #[inline]
     fn drop(&mut self) {
-        let _kept = &self.sitting;
-        if !self.state.ended.replace(true) {
-            self.state.node.cancel(Interrupt::Cancelled);
+        if self.owned.is_some() {
+            self.dropped_half_way();
         }
-        self.body_left();
     }
 }
 
-/// The times a scope keeps.
-struct Limits {
+impl<X> Opened<X> {
+    #[cold]
+    fn dropped_half_way(&self) {
+        let node = self.node();
+        if !node.crew().end() {
+            node.cancel(Interrupt::Cancelled);
+        }
+        node.body_left();
+    }
+}
+
+/// The times a scope keeps, if it has any.
+struct Limits<X> {
+    executor: X,
     /// The scope is cancelled when this ends.
     deadline: Option<Boxed<()>>,
     cleanup: Option<Duration>,
@@ -414,28 +610,31 @@ struct Limits {
     over: bool,
 }
 
-impl Limits {
-    /// Keeps them.
-    #[inline]
-    fn poll<X: Executor, E>(&mut self, state: &State<X, E>, cx: &mut Context<'_>) {
-        if self.deadline.is_some() || self.cleanup.is_some() {
-            self.keep(state, cx);
-        }
+impl<X: Executor> Limits<X> {
+    #[cold]
+    fn new(executor: &X, deadline: Option<Duration>, cleanup: Option<Duration>) -> Box<Limits<X>> {
+        Box::new(Limits {
+            executor: executor.clone(),
+            deadline: deadline.map(|at| executor.timer(at)),
+            cleanup,
+            cleaning: None,
+            over: false,
+        })
     }
 
-    fn keep<X: Executor, E>(&mut self, state: &State<X, E>, cx: &mut Context<'_>) {
+    fn keep(&mut self, node: &Node, cx: &mut Context<'_>) {
         if let Some(timer) = &mut self.deadline
             && timer.as_mut().poll(cx).is_ready()
         {
             self.deadline = None;
-            state.node.cancel(Interrupt::Deadline);
+            node.cancel(Interrupt::Deadline);
         }
         if let Some(limit) = self.cleanup
             && self.cleaning.is_none()
             && !self.over
-            && (state.node.reason().is_some() || state.ended.get())
+            && (node.reason().is_some() || node.crew().has_ended())
         {
-            self.cleaning = Some(state.executor.timer(state.executor.now().saturating_add(limit)));
+            self.cleaning = Some(self.executor.timer(self.executor.now().saturating_add(limit)));
         }
         if let Some(timer) = &mut self.cleaning
             && timer.as_mut().poll(cx).is_ready()
@@ -444,92 +643,122 @@ impl Limits {
             self.over = true;
             say(format_args!(
                 "a scope's time to clean up has passed; {} of its members are dropped where they stand",
-                state.members.get() + state.daemons.get()
+                node.crew().len()
             ));
-            state.node.give_up();
+            node.give_up();
         }
     }
 }
 
 pin_project! {
-    /// The scope's body. None when it did not clean up in time.
+    /// The scope's body: its value, or what interrupted it; its cause is noted then.
     struct BodyRuns<'a, X, E, F> {
         #[pin]
-        body: CatchPanic<F>,
-        state: &'a State<X, E>,
-        limits: &'a mut Limits,
+        body: F,
+        opened: &'a mut Opened<X>,
         told: bool,
+        error: PhantomData<fn() -> E>,
     }
 }
 
-impl<X: Executor, E, F: Future> Future for BodyRuns<'_, X, E, F> {
-    type Output = Option<std::thread::Result<Ran<F::Output>>>;
+impl<X: Executor, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for BodyRuns<'_, X, E, F> {
+    type Output = Result<R::Value, Option<Interrupt>>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let state = *this.state;
-        this.limits.poll(state, cx);
-        if state.node.is_given_up() {
-            return Poll::Ready(None);
+        let opened = &mut **this.opened;
+        opened.keep_limits(cx);
+        if opened.node().is_given_up() {
+            return Poll::Ready(Err(body_given_up::<E>(opened.node())));
         }
-        let (polled, told) = state.place.poll(|| this.body.poll(cx));
+        let sitting = &mut opened.owned.as_mut().expect(OPEN).sitting;
+        let (polled, told) = sitting.poll_caught(|| this.body.poll(cx));
         *this.told |= told;
-        match polled {
-            Poll::Ready(ended) => {
-                let interrupted = this.told.then(|| state.place.reason().unwrap_or(Interrupt::Shutdown));
-                Poll::Ready(Some(ended.map(|output| Ran { output, interrupted })))
-            }
-            Poll::Pending => {
+        let ended = match polled {
+            Ok(Poll::Ready(output)) => judge(Ok(Ran::at(sitting, output, *this.told))),
+            Err(payload) => judge::<R, E>(Err(payload)),
+            Ok(Poll::Pending) => {
                 // It may have cancelled itself just now.
-                this.limits.poll(state, cx);
-                state.place.waits(cx.waker());
-                if state.node.is_given_up() { Poll::Ready(None) } else { Poll::Pending }
+                opened.keep_limits(cx);
+                let node = opened.node();
+                node.owner_waits(cx.waker());
+                if node.is_given_up() {
+                    return Poll::Ready(Err(body_given_up::<E>(node)));
+                }
+                return Poll::Pending;
             }
-        }
+        };
+        Poll::Ready(match ended {
+            Ok(value) => Ok(value),
+            Err(cause) => Err(body_failed(opened.node(), cause)),
+        })
     }
+}
+
+#[cold]
+fn body_failed<E: 'static>(node: &Node, cause: Cause<E>) -> Option<Interrupt> {
+    let reason = cause.interrupt();
+    node.note(cause);
+    reason
+}
+
+/// It did not clean up in time.
+#[cold]
+fn body_given_up<E: 'static>(node: &Node) -> Option<Interrupt> {
+    node.crew().abandon();
+    body_failed(node, Cause::<E>::interrupted(Interrupt::CleanupTimeout))
 }
 
 /// The hooks have a time for cleaning up of their own: what used up the members' must not cost them theirs.
-async fn run_hooks<X: Executor, E>(state: &State<X, E>, limits: &mut Limits) {
-    limits.over = false;
-    limits.cleaning = None;
-    let shelter = state.node.protected_child();
+async fn run_hooks<X: Executor, E: 'static>(opened: &mut Opened<X>) {
+    if let Some(limits) = &mut opened.limits {
+        limits.over = false;
+        limits.cleaning = None;
+    }
+    let Some(mut hook) = opened.node().crew().next_hook() else { return };
+    let shelter = opened.owned.as_ref().expect(OPEN).shelter();
     loop {
-        let Some(hook) = state.hooks.borrow_mut().pop() else { return };
-        let mut hook = std::pin::pin!(CatchPanic { future: shelter.run(hook) });
+        let mut running = std::pin::pin!(CatchPanic { future: shelter.run_own(hook) });
         let ended = std::future::poll_fn(|cx| {
-            limits.poll(state, cx);
-            if limits.over { Poll::Ready(None) } else { hook.as_mut().poll(cx).map(Some) }
+            opened.keep_limits(cx);
+            let over = opened.limits.as_ref().is_some_and(|limits| limits.over);
+            if over { Poll::Ready(None) } else { running.as_mut().poll(cx).map(Some) }
         })
         .await;
+        let crew = opened.node().crew();
         match ended {
             Some(Ok(_)) => {}
             Some(Err(payload)) => {
                 say(format_args!("an exit hook panicked: {}", words(payload.as_ref())));
-                state.note(Cause::die(payload));
+                opened.node().note(Cause::<E>::die(payload));
             }
             None => {
-                let left = state.hooks.take();
-                (0..=left.len()).for_each(|_| state.abandon());
-                return;
+                crew.abandon();
+                while let Some(left) = crew.next_hook() {
+                    drop(left);
+                    crew.abandon();
+                }
+                break;
             }
         }
+        match crew.next_hook() {
+            Some(next) => hook = next,
+            None => break,
+        }
     }
+    shelter.end();
 }
 
-impl<X, E> Clone for Scope<X, E> {
+impl<X: Clone, E> Clone for Scope<X, E> {
     fn clone(&self) -> Scope<X, E> {
-        Scope { state: Rc::clone(&self.state) }
+        Scope { node: self.node.clone(), executor: self.executor.clone(), error: PhantomData }
     }
 }
 
 impl<X, E> fmt::Debug for Scope<X, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope")
-            .field("members", &self.state.members)
-            .field("daemons", &self.state.daemons)
-            .field("node", &self.state.node)
-            .finish_non_exhaustive()
+        f.debug_struct("Scope").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

@@ -37,22 +37,65 @@ pub trait Schedule: Clone {
 
     /// Multiplies each delay by a factor between `low` and `high`, drawn from `seed`; the same seed draws the same.
     /// Factors that are no finite number, negative or in the wrong order are brought into order: see [`Jittered`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::scope::schedule::{Schedule, spaced};
+    ///
+    /// let policy = spaced(Duration::from_secs(10)).jittered(0.8, 1.2, 7);
+    /// assert!(policy.delays().take(100).all(|delay| (8..=12).contains(&delay.as_secs())));
+    ///
+    /// // No number is no factor.
+    /// assert_eq!(policy.jittered(f64::NAN, f64::NAN, 7).delays().next(), Some(Duration::ZERO));
+    /// ```
     fn jittered(self, low: f64, high: f64, seed: u64) -> Jittered<Self> {
         let (low, high) = in_order(low, high);
         Jittered { schedule: self, low, high, seed }
     }
 
     /// Ends before the delays add up to more than `limit`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::scope::schedule::{Schedule, spaced};
+    ///
+    /// assert_eq!(spaced(Duration::from_secs(10)).up_to(Duration::from_secs(35)).delays().count(), 3);
+    /// ```
     fn up_to(self, limit: Duration) -> UpTo<Self> {
         UpTo { schedule: self, limit }
     }
 
     /// Goes on while both do, with the longer delay. The same as `&`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::scope::schedule::{Schedule, recurs, spaced};
+    ///
+    /// let policy = spaced(Duration::from_secs(1)) & recurs(3);
+    /// assert_eq!(policy.delays().collect::<Vec<_>>(), [Duration::from_secs(1); 3]);
+    /// ```
     fn both<O: Schedule>(self, other: O) -> Both<Self, O> {
         Both(self, other)
     }
 
     /// Goes on while either does, with the shorter delay of those that do. The same as `|`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo_runtime::scope::schedule::{Schedule, exponential, spaced};
+    ///
+    /// let policy = exponential(Duration::from_secs(1)) | spaced(Duration::from_secs(3));
+    /// let delays: Vec<u64> = policy.delays().take(4).map(|delay| delay.as_secs()).collect();
+    /// assert_eq!(delays, [1, 2, 3, 3]);
+    /// ```
     fn either<O: Schedule>(self, other: O) -> Either<Self, O> {
         Either(self, other)
     }
@@ -74,16 +117,50 @@ impl<S: Schedule> Iterator for Delays<S> {
 }
 
 /// `count` times at once.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::scope::schedule::{Schedule, recurs};
+///
+/// assert_eq!(recurs(2).delays().collect::<Vec<_>>(), [Duration::ZERO; 2]);
+/// assert_eq!(recurs(0).delays().next(), None);
+/// ```
 pub const fn recurs(count: u64) -> Recurs {
     Recurs { count }
 }
 
 /// For ever, this long apart.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::scope::schedule::{Schedule, spaced};
+///
+/// let second = Duration::from_secs(1);
+/// assert_eq!(spaced(second).delays().take(3).collect::<Vec<_>>(), [second; 3]);
+/// ```
 pub const fn spaced(interval: Duration) -> Spaced {
     Spaced { interval }
 }
 
 /// For ever, each delay twice the one before, from `base` on.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo_runtime::scope::schedule::{Schedule, exponential};
+///
+/// let policy = exponential(Duration::from_secs(1)).factor(3.0).cap(Duration::from_secs(10));
+/// let delays: Vec<u64> = policy.delays().take(4).map(|delay| delay.as_secs()).collect();
+/// assert_eq!(delays, [1, 3, 9, 10]);
+///
+/// // Out of bounds they saturate.
+/// assert_eq!(exponential(Duration::MAX).factor(f64::INFINITY).delays().nth(9), Some(Duration::MAX));
+/// ```
 pub const fn exponential(base: Duration) -> Exponential {
     Exponential { base, factor: 2.0, cap: Duration::MAX }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::{Kind, Node, Ran, Within};
 use crate::scope::cause::{Interrupt, Outcome};
 use crate::scope::executor::{Boxed, Executor};
+use crate::scope::node::{Kind, Node, Owned, Ran, Within};
 
 /// Runs `body` for at most `limit`: then it is cancelled, and its outcome is an interruption by deadline. Of nested
 /// deadlines the nearest wins. `Duration::MAX` is no deadline; zero cancels before the first verb.
@@ -20,25 +20,27 @@ where
     R: Finish<E>,
 {
     let at = (limit != Duration::MAX).then(|| executor.now().saturating_add(limit));
-    let node = Node::here(Kind::Open, at);
+    let node = Owned::open(Kind::Open, at);
     if limit.is_zero() {
-        node.cancel(Interrupt::Deadline);
+        node.node().cancel(Interrupt::Deadline);
     }
     let timer = at.filter(|_| !limit.is_zero()).map(|at| executor.timer(at));
-    judge(Ok(Timed { work: node.run(body()), node: node.clone(), timer }.await))
+    let ran = Timed { work: node.run_own(body()), node: node.node(), timer }.await;
+    node.end();
+    judge(Ok(ran))
 }
 
 pin_project! {
     /// Work under a node which is marked when the timer ends.
-    struct Timed<F> {
+    struct Timed<'a, F> {
         #[pin]
         work: Within<F>,
-        node: Node,
+        node: &'a Node,
         timer: Option<Boxed<()>>,
     }
 }
 
-impl<F: Future> Future for Timed<F> {
+impl<F: Future> Future for Timed<'_, F> {
     type Output = Ran<F::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ran<F::Output>> {
@@ -56,5 +58,8 @@ impl<F: Future> Future for Timed<F> {
 /// Runs `body` sheltered from every cancel of the scopes around it; a pending one arrives at the first checkpoint after
 /// it.
 pub async fn protect<R>(body: impl AsyncFnOnce() -> R) -> R {
-    Node::here(Kind::Protected, None).run(body()).await.output
+    let node = Owned::open(Kind::Protected, None);
+    let ran = node.run_own(body()).await;
+    node.end();
+    ran.output
 }

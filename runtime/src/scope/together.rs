@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::scope::body::{Finish, judge};
-use crate::scope::cancel::{Kind, Node, Place, Ran, Within};
 use crate::scope::cause::{Cause, Interrupt, Outcome};
+use crate::scope::node::{Kind, Node, Owned, Place, Ran, Within};
 use crate::scope::panics::CatchPanic;
 
 type Work<F> = Within<CatchPanic<F>>;
@@ -122,10 +122,12 @@ macro_rules! tuples {
         {
             async fn race(self) -> Outcome<T, E> {
                 let ($($name,)+) = self;
-                let node = Node::here(Kind::Open, None);
-                $(let $name = seat(&node, $name());)+
+                let node = Owned::open(Kind::Open, None);
+                $(let $name = seat(node.node(), $name());)+
                 $(let mut $name = ($name.0, pin!(judged($name.1)));)+
-                first(vec![$(Contender { place: $name.0, work: Some($name.1.as_mut()) }),+]).await
+                let won = first(vec![$(Contender { place: $name.0, work: Some($name.1.as_mut()) }),+]).await;
+                node.end();
+                won
             }
         }
 
@@ -137,9 +139,9 @@ macro_rules! tuples {
 
             async fn together(self) -> Outcome<Self::Values, E> {
                 let ($($name,)+) = self;
-                let node = Node::here(Kind::Open, None);
-                let mut tally = Tally { node: node.clone(), cause: None };
-                $(let mut $name = One { work: pin!(judged(seat(&node, $name()).1)), value: None, ended: false };)+
+                let node = Owned::open(Kind::Open, None);
+                let mut tally = Tally { node: node.node().clone(), cause: None };
+                $(let mut $name = One { work: pin!(judged(seat(node.node(), $name()).1)), value: None, ended: false };)+
                 std::future::poll_fn(|cx| {
                     let mut all = true;
                     $(all &= $name.poll(cx, &mut tally);)+
@@ -150,6 +152,7 @@ macro_rules! tuples {
                     ($(Some($name),)+) => Some(($($name,)+)),
                     _ => None,
                 };
+                node.end();
                 tally.end(values)
             }
         }
@@ -196,15 +199,16 @@ where
     I: IntoIterator,
     R: Finish<E>,
 {
-    let node = Node::here(Kind::Open, None);
-    let mut tally = Tally { node: node.clone(), cause: None };
+    let node = Owned::open(Kind::Open, None);
+    let mut tally = Tally { node: node.node().clone(), cause: None };
     let mut running: FuturesUnordered<_> =
-        items.into_iter().enumerate().map(|(at, item)| numbered(at, seat(&node, body(item)).1)).collect();
+        items.into_iter().enumerate().map(|(at, item)| numbered(at, seat(node.node(), body(item)).1)).collect();
     let mut values: Vec<Option<R::Value>> = Vec::new();
     values.resize_with(running.len(), || None);
     while let Some((at, outcome)) = next(&mut running).await {
         values[at] = tally.note(outcome);
     }
+    node.end();
     tally.end(values.into_iter().collect())
 }
 
@@ -214,16 +218,17 @@ where
     I: IntoIterator,
     R: Finish<E>,
 {
-    let node = Node::here(Kind::Open, None);
+    let node = Owned::open(Kind::Open, None);
     let mut running: FuturesUnordered<_> =
-        items.into_iter().enumerate().map(|(at, item)| numbered(at, seat(&node, body(item)).1)).collect();
+        items.into_iter().enumerate().map(|(at, item)| numbered(at, seat(node.node(), body(item)).1)).collect();
     let mut won = None;
     while let Some((_, outcome)) = next(&mut running).await {
         if won.is_none() {
             won = Some(outcome);
-            node.cancel(Interrupt::RaceLost);
+            node.node().cancel(Interrupt::RaceLost);
         }
     }
+    node.end();
     won.unwrap_or(Err(Cause::interrupted(Interrupt::RaceLost)))
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use crate::fiber::{self, Child, Fibers};
-use crate::scope::{self, AtRoot, Cause, Crossed, Finish, Interrupt, Outcome};
+use crate::scope::{self, AtRoot, Body, Cause, Crossed, Finish, Interrupt, Outcome};
 use crate::shard::link::Link;
 use crate::shard::program::{here, shards};
 
@@ -21,11 +21,33 @@ type Line<T, E> = Arc<Link<Outcome<T, E>, Interrupt>>;
 
 impl<E: Send + 'static> scope::Scope<Fibers, E> {
     /// Starts a child on the shard whose turn it is; see [`fork_on`](scope::Scope::fork_on).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo_runtime::fiber::{self, Scope};
+    /// use wo_runtime::scope::Outcome;
+    /// use wo_runtime::shard::Builder;
+    ///
+    /// let sum: Outcome<u64> = Builder::new().shards(2).run(|| async {
+    ///     fiber::scope(async |s: Scope| {
+    ///         let parts: Vec<_> = (1..3).map(|part| s.fork_away(move || async move { Ok(part) })).collect();
+    ///         let mut sum = 0;
+    ///         for part in parts {
+    ///             sum += part.join().await?;
+    ///         }
+    ///         Ok(sum)
+    ///     })
+    ///     .await
+    /// })?;
+    /// assert_eq!(sum.unwrap(), 3);
+    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// ```
     pub fn fork_away<R, F>(&self, body: impl FnOnce() -> F + Send + 'static) -> Child<R::Value, E>
     where
         R: Finish<E> + 'static,
         R::Value: Send + 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         self.fork_on(here(|here| here.program.next_shard()).unwrap_or(0), body)
     }
@@ -35,7 +57,7 @@ impl<E: Send + 'static> scope::Scope<Fibers, E> {
     where
         R: Finish<E> + 'static,
         R::Value: Send + 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         drop(self.fork_away(body));
     }
@@ -67,7 +89,7 @@ impl<E: Send + 'static> scope::Scope<Fibers, E> {
     where
         R: Finish<E> + 'static,
         R::Value: Send + 'static,
-        F: Future<Output = R> + 'static,
+        F: Body<Result = R> + 'static,
     {
         let index = shard % shards().max(1);
         let line: Line<R::Value, E> = Arc::new(Link::new());

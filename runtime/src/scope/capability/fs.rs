@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::scope::call::Call;
-use crate::scope::cancel::{is_cancelled, why};
+use crate::scope::now::{is_cancelled, why};
 
 /// Files, whole ones.
 pub trait Fs {

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::scope::call::Call;
-use crate::scope::cancel::{is_cancelled, why};
 use crate::scope::capability::{ByteStream, Clock, Listener, Net};
+use crate::scope::now::{is_cancelled, why};
 
 /// Bytes under way in one direction of a connection at most.
 const LINE_BYTES_MAX: usize = 64 * 1024;

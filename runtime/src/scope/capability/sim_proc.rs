@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::scope::call::Call;
-use crate::scope::cancel::{is_cancelled, why};
 use crate::scope::capability::{Captured, Command, ExitStatus, Proc, Process};
+use crate::scope::now::{is_cancelled, why};
 
 /// SIGKILL, by which a capture that is cancelled ends its program.
 const KILL: i32 = 9;

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::scope::call::Call;
-use crate::scope::cancel::{is_cancelled, why};
 use crate::scope::capability::Clock;
+use crate::scope::now::{is_cancelled, why};
 
 /// A clock that stands still until it is advanced: the double of [`Clock`]. Clones are the same clock.
 ///
