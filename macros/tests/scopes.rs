@@ -107,6 +107,33 @@ fn a_scope_that_is_handed_on_is_still_one() {
 }
 
 #[test]
+fn a_scope_in_a_field_is_one_once_it_has_a_name() {
+    struct Server {
+        children: wo::Scope,
+    }
+    #[wo::fiber]
+    fn serve(server: &Server) {
+        let children: wo::Scope = server.children.clone();
+        children.spawn(|| {
+            parked(1)?;
+            Ok(())
+        });
+    }
+    #[wo::fiber]
+    fn body() -> usize {
+        let mut children = 0;
+        let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
+            let server = Server { children: s };
+            serve(&server);
+            children = server.children.children();
+        });
+        outcome.expect("its child does not fail");
+        children
+    }
+    assert_eq!(run(body()), 1);
+}
+
+#[test]
 fn another_types_spawn_keeps_its_plain_closure() {
     #[wo::fiber]
     fn body() -> u32 {

@@ -180,22 +180,36 @@ fn s13_exit_hooks_run_last_in_first_out_whatever_one_of_them_does() {
 
 #[test]
 fn s14_deep_and_wide_nesting_leaves_nothing_behind() {
-    fn nest(depth: u32) -> std::pin::Pin<Box<dyn Future<Output = Outcome<(), IoError>>>> {
+    /// Scopes that were opened, and whoever holds this is still there.
+    type Opened = Rc<Cell<u32>>;
+
+    fn nest(depth: u32, opened: Opened) -> std::pin::Pin<Box<dyn Future<Output = Outcome<(), IoError>>>> {
         Box::pin(async move {
             fiber::scope(async |s: Scope<IoError>| {
-                if depth > 0 {
-                    for _ in 0..10 {
-                        s.spawn(move || async move { nest(depth - 1).await.map_err(|_| cancelled()) });
-                    }
+                opened.set(opened.get() + 1);
+                for _ in 0..if depth > 0 { 10 } else { 0 } {
+                    let below = Rc::clone(&opened);
+                    s.spawn(move || async move { nest(depth - 1, below).await.map_err(IoError::from) });
                 }
+                assert_eq!(s.children(), if depth > 0 { 10 } else { 0 });
             })
             .await
         })
     }
-    fn cancelled() -> IoError {
-        IoError::new(125, wo_runtime::error::OpKind::None, wo_runtime::error::Stage::Cancel)
-    }
-    in_sim(|| async { nest(4).await.unwrap() });
+    in_sim(|| async {
+        let opened = Opened::default();
+        let root: Outcome<()> = fiber::scope(async |s: Scope| {
+            let kept = s.clone();
+            let all = Rc::clone(&opened);
+            s.fork(move || async move { nest(5, all).await.map_err(IoError::from) }).join().await?;
+            assert_eq!(kept.children(), 0, "no child is left");
+            Ok(())
+        })
+        .await;
+        root.unwrap();
+        assert_eq!(opened.get(), 111_111);
+        assert_eq!(Rc::strong_count(&opened), 1, "nobody is left who holds it");
+    });
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Who interrupted whom: a deadline that travels with an ask, and completions that race a cancel.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -70,7 +72,7 @@ fn s8_bytes_that_come_with_the_cancel_are_delivered_and_the_next_verb_is_cancell
     each(|builder| {
         builder
             .run(|| async {
-                for _round in 0..300 {
+                for seed in 0..1_000_u32 {
                     let (reader, writer) = io::pipe().unwrap();
                     let got = Arc::new(Mutex::new((0, 0)));
                     let seen = Arc::clone(&got);
@@ -93,9 +95,14 @@ fn s8_bytes_that_come_with_the_cancel_are_delivered_and_the_next_verb_is_cancell
                             *seen.lock().unwrap() = (n, next.errno());
                             Ok(())
                         });
-                        fiber::yield_now().await?;
-                        fiber::yield_now().await?;
+                        // Sometimes before the read is in flight, sometimes after it has come back.
+                        for _ in 0..seed % 4 {
+                            fiber::yield_now().await?;
+                        }
                         writer.write_all(b"7 bytes").await?;
+                        for _ in 0..seed / 4 % 3 {
+                            fiber::yield_now().await?;
+                        }
                         s.cancel();
                         Ok(())
                     })
@@ -126,5 +133,45 @@ fn work_that_ends_before_its_next_checkpoint_ends_as_it_ends() {
                 assert_eq!(outcome.unwrap(), 7);
             })
             .unwrap();
+    });
+}
+
+#[test]
+fn the_error_of_a_verb_that_is_cancelled_in_flight_says_why() {
+    each(|builder| {
+        let said = builder
+            .run(|| async {
+                let said = Rc::new(RefCell::new(Vec::new()));
+                let (reader, writer) = io::pipe().unwrap();
+                // Two that fail in flight, and one that is told before it begins.
+                let seen = Rc::clone(&said);
+                let late: Outcome<()> = fiber::with_deadline(millis(5), async || {
+                    let (ended, _) = reader.read(vec![0u8; 8]).await;
+                    seen.borrow_mut().push(ended.unwrap_err());
+                    let (ended, _) = reader.read(vec![0u8; 8]).await;
+                    seen.borrow_mut().push(ended.unwrap_err());
+                })
+                .await;
+                assert!(late.unwrap_err().is_timeout());
+                let seen = Rc::clone(&said);
+                let failed: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
+                    s.spawn(move || async move {
+                        let (ended, _) = reader.read(vec![0u8; 8]).await;
+                        seen.borrow_mut().push(ended.unwrap_err());
+                    });
+                    let _ = fiber::yield_now().await;
+                    s.fail("on purpose");
+                })
+                .await;
+                assert_eq!(failed.unwrap_err().error(), Some(&"on purpose"));
+                drop(writer);
+                said.take()
+            })
+            .unwrap();
+        assert!(said.iter().all(|error| error.errno() == errno::ECANCELED), "{said:?}");
+        let words: Vec<&str> = said.iter().map(|error| error.context()).collect();
+        assert_eq!(words.len(), 3, "{words:?}");
+        assert!(words[..2].iter().all(|words| words.ends_with("out of time")), "{words:?}");
+        assert!(words[2].ends_with("another of its scope failed"), "{words:?}");
     });
 }

@@ -7,6 +7,8 @@
 mod files;
 mod network;
 
+use std::path::PathBuf;
+
 use wo_runtime::error::{IoError, IoResult};
 use wo_runtime::plane::backend::Selection;
 
@@ -84,4 +86,24 @@ fn r58_backend_differential_of_the_network() {
         }
         compare(seed, &accounts);
     }
+}
+
+/// Files in a directory of their own, then sockets over the loopback.
+#[wo::fiber]
+fn both(root: PathBuf, seed: u64) -> Vec<String> {
+    let mut told = files::account(root, seed, STEPS / 2);
+    let more = network::account(seed, STEPS / 2);
+    told.extend(more);
+    told
+}
+
+#[test]
+fn m7_one_body_on_the_simulated_kernel_and_on_a_real_one_gives_equal_results() {
+    let seed = seeds().end;
+    let mut accounts = Vec::new();
+    for backend in those_of(EVERY) {
+        let (_dir, root) = crate::files::folder(backend);
+        accounts.push((backend, run(backend, |builder| builder, || both(root, seed))));
+    }
+    compare(seed, &accounts);
 }
