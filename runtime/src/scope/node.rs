@@ -260,7 +260,7 @@ impl Node {
     #[inline]
     pub(crate) fn seat(&self) -> Sitting {
         let seat = self.0.seats.borrow_mut().put(Seat { waker: None, reason: None });
-        Sitting(Some(Place { node: self.clone(), seat }))
+        Sitting::at(Place { node: self.clone(), seat })
     }
 
     /// Runs `future` under this node, on a seat of its own.
@@ -306,7 +306,7 @@ impl Owned {
                 Some((place.node.clone(), place.node.adopt(&node, place.seat)))
             }
         });
-        Owned { sitting: Sitting(Some(Place { node, seat: OWNER })), above }
+        Owned { sitting: Sitting::at(Place { node, seat: OWNER }), above }
     }
 
     /// A protected node below this one, as its work would open it.
@@ -314,7 +314,7 @@ impl Owned {
         let (above, node) = (self.node(), Node::take());
         node.begin(None, PROTECTED | now::SHELTERED | above.0.flags.get() & GIVEN_UP, None);
         let slot = above.adopt(&node, OWNER);
-        Owned { above: Some((above.clone(), slot)), sitting: Sitting(Some(Place { node, seat: OWNER })) }
+        Owned { above: Some((above.clone(), slot)), sitting: Sitting::at(Place { node, seat: OWNER }) }
     }
 
     /// Its node. To be asked only while its owner is not polled.
@@ -326,7 +326,7 @@ impl Owned {
     /// Runs `future` under this node, as the work that opened it.
     #[inline]
     pub(crate) fn run_own<F: Future>(&self, future: F) -> Within<F> {
-        Within { future, sitting: Sitting(Some(self.node().owners_place())), told: false }
+        Within { future, sitting: Sitting::at(self.node().owners_place()), told: false }
     }
 
     /// Takes it out of the tree.
@@ -336,7 +336,7 @@ impl Owned {
             let below = above.0.below.borrow_mut().take(slot);
             drop(below);
         }
-        if let Some(Place { node, .. }) = self.sitting.0.take() {
+        if let Some(Place { node, .. }) = self.sitting.place.take() {
             drop(node.0.owner.take());
             node.keep();
         }
@@ -416,23 +416,34 @@ impl Place {
 
 /// Who gives the seat back. While it is polled, its place is with [`now`](crate::scope::now).
 #[derive(Debug)]
-pub(crate) struct Sitting(Option<Place>);
+pub(crate) struct Sitting {
+    place: Option<Place>,
+    /// It was cancelled already when it was polled last.
+    knew: bool,
+}
 
 impl Sitting {
+    #[inline]
+    fn at(place: Place) -> Sitting {
+        Sitting { place: Some(place), knew: false }
+    }
+
     /// Where it sits. To be asked only while it is not polled.
     #[inline]
     pub(crate) fn place(&self) -> &Place {
-        self.0.as_ref().expect(SAT)
+        self.place.as_ref().expect(SAT)
     }
 
     #[inline]
     pub(super) fn leave_to_poll(&mut self) -> Place {
-        self.0.take().expect(SAT)
+        let place = self.place.take().expect(SAT);
+        self.knew = place.flags() & now::CANCELLED != 0;
+        place
     }
 
     #[inline]
     pub(super) fn come_back(&mut self, place: Option<Place>) {
-        self.0 = place;
+        self.place = place;
     }
 
     /// Polls work that sits here: what it opens lies below. Answers also whether it was told that it is cancelled.
@@ -447,10 +458,15 @@ impl Sitting {
         now::poll_caught_at(self, poll)
     }
 
-    /// From now on this waker is woken.
+    /// From now on this waker is woken; at once, when the work was cancelled while it was polled, as by itself: it may
+    /// have parked without knowing.
     #[inline]
     pub(crate) fn waits(&self, with: &Waker) {
-        self.place().waits(with);
+        let place = self.place();
+        place.waits(with);
+        if !self.knew && place.flags() & now::CANCELLED != 0 {
+            with.wake_by_ref();
+        }
     }
 }
 
@@ -459,7 +475,7 @@ const SAT: &str = "work has its place back after each poll";
 impl Drop for Sitting {
     #[inline]
     fn drop(&mut self) {
-        if let Some(Place { node, seat }) = &self.0 {
+        if let Some(Place { node, seat }) = &self.place {
             if *seat == OWNER {
                 drop(node.0.owner.take());
             } else {

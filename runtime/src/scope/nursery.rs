@@ -681,8 +681,8 @@ impl<X: Executor, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for Bo
             Ok(Poll::Pending) => {
                 // It may have cancelled itself just now.
                 opened.keep_limits(cx);
+                opened.owned.as_ref().expect(OPEN).sitting.waits(cx.waker());
                 let node = opened.node();
-                node.owner_waits(cx.waker());
                 if node.is_given_up() {
                     return Poll::Ready(Err(body_given_up::<E>(node)));
                 }

@@ -348,3 +348,33 @@ fn the_error_of_a_cancelled_verb_says_why() {
         assert!(words[0].contains("out of time"), "{words:?}");
     });
 }
+
+#[test]
+fn who_cancels_its_own_scope_hears_of_it_at_its_next_verb() {
+    each(|builder| {
+        builder
+            .run(|| async {
+                let own: Outcome<()> = fiber::scope(async |s: Scope| {
+                    s.cancel();
+                    fiber::sleep(Duration::MAX).await
+                })
+                .await;
+                assert_eq!(own.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
+                let childs: Outcome<()> = fiber::scope(async |s: Scope| {
+                    let around = s.clone();
+                    s.spawn(move || async move {
+                        let within: Outcome<()> = fiber::with_deadline(Duration::MAX, async || {
+                            around.cancel();
+                            fiber::sleep(Duration::MAX).await
+                        })
+                        .await;
+                        assert_eq!(within.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
+                        fiber::sleep(Duration::MAX).await
+                    });
+                })
+                .await;
+                childs.unwrap();
+            })
+            .unwrap();
+    });
+}
