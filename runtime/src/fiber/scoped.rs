@@ -26,7 +26,8 @@ use crate::scope::{self, Boxed, Call, Executor, Finish, Outcome, ScopeOptions};
 ///
 /// /// Code for any executor.
 /// async fn answer<X: Executor>(executor: X) -> Outcome<u32> {
-///     scope::open(executor, ScopeOptions::new(), async |s: Scope<X>| Ok(s.fork(|| async { Ok(42) }).join().await?)).await
+///     let body = async |s: Scope<X>| Ok(s.fork(|| async { Ok(42) }).join().await?);
+///     scope::open(executor, ScopeOptions::new(), body).await
 /// }
 ///
 /// let outcome = Builder::new().run(|| async { answer(Fibers).await })?;
@@ -202,7 +203,8 @@ where
 /// use wo_runtime::shard::Builder;
 ///
 /// Builder::new().run(|| async {
-///     let late: Outcome<()> = fiber::with_deadline(Duration::from_millis(1), async || fiber::sleep(Duration::MAX).await).await;
+///     let limit = Duration::from_millis(1);
+///     let late: Outcome<()> = fiber::with_deadline(limit, async || fiber::sleep(Duration::MAX).await).await;
 ///     assert!(late.unwrap_err().is_timeout());
 /// })?;
 /// # Ok::<(), wo_runtime::shard::RunError>(())
