@@ -126,15 +126,7 @@ impl Subject for Bare {
             Bench::Spawn => Some(spawn::round::<Bare>),
             Bench::Switch => Some(switch::round::<Bare>),
             Bench::Memory => Some(memory::round_without_timers::<Bare>),
-            Bench::Echo
-            | Bench::Nop
-            | Bench::Timers
-            | Bench::Walk
-            | Bench::Shards
-            | Bench::Actors
-            | Bench::Scope
-            | Bench::Sim
-            | Bench::Db => None,
+            _ => None,
         }
     }
 }

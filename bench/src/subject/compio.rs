@@ -155,7 +155,7 @@ impl Subject for Compio {
             Bench::Nop => Some(nop::round::<Compio>),
             Bench::Timers => Some(timers::round::<Compio>),
             Bench::Memory => Some(memory::round::<Compio>),
-            Bench::Echo | Bench::Walk | Bench::Shards | Bench::Actors | Bench::Scope | Bench::Sim | Bench::Db => None,
+            _ => None,
         }
     }
 }

@@ -172,14 +172,7 @@ impl Subject for Monoio {
             Bench::Switch => Some(switch::round::<Monoio>),
             Bench::Timers => Some(timers::round::<Monoio>),
             Bench::Memory => Some(memory::round::<Monoio>),
-            Bench::Echo
-            | Bench::Nop
-            | Bench::Walk
-            | Bench::Shards
-            | Bench::Actors
-            | Bench::Scope
-            | Bench::Sim
-            | Bench::Db => None,
+            _ => None,
         }
     }
 }

@@ -127,14 +127,7 @@ impl Subject for Smol {
             Bench::Switch => Some(switch::round::<Smol>),
             Bench::Timers => Some(timers::round::<Smol>),
             Bench::Memory => Some(memory::round::<Smol>),
-            Bench::Echo
-            | Bench::Nop
-            | Bench::Walk
-            | Bench::Shards
-            | Bench::Actors
-            | Bench::Scope
-            | Bench::Sim
-            | Bench::Db => None,
+            _ => None,
         }
     }
 }

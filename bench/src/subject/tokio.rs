@@ -228,7 +228,7 @@ impl Subject for Tokio {
             Bench::Timers => Some(timers::round::<Tokio>),
             Bench::Memory => Some(memory::round_with_actors::<Tokio>),
             Bench::Actors => Some(actors::round::<Tokio>),
-            Bench::Echo | Bench::Nop | Bench::Walk | Bench::Shards | Bench::Scope | Bench::Sim | Bench::Db => None,
+            _ => None,
         }
     }
 }

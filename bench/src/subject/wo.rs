@@ -253,7 +253,7 @@ impl Subject for Wo {
             Bench::Scope => Some(scope::round::<Wo>),
             Bench::Sim => Some(sim::round),
             Bench::Db => Some(super::wo_db::round),
-            Bench::Echo | Bench::Shards => None,
+            _ => None,
         }
     }
 }
