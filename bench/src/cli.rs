@@ -33,8 +33,10 @@ How to read the figures:
   shards  connections x bytes x microseconds of work per request, at one shard and at one per core, measured in turn.
           one, all and speedup are taken while the load sleeps: the requests lie in the server's sockets before it may
           begin. loop_one, loop_all and loop_speedup are a closed loop's, whose load takes its share (load_cpu).
-  db      durable commits per second of 1 and of 64 callers, in remote-1 and remote-64 from another shard; time of a
-          reading call on the owner's shard and from another one, beside a bare question (call, remote-call); what a
+  db      durable commits per second of 1 and of 64 callers, each waiting for a row of its own (the other stores with a
+          batching writer in front), in remote-1 and remote-64 from another shard; rows per second of one caller who
+          commits 64 at once (batch-64); time of a reading call on the owner's shard and from another one, beside a
+          bare question (call, remote-call); what a
           caller waits alone, and while a snapshot is made; rows per second of commits of 1,000 rows, with what a row
           takes on the disk (of wo: in a snapshot); nanoseconds to get one of a million rows (of wo: also by a
           BTreeMap's), and per row of a scan; microseconds to open a million rows, bytes of memory each has then,

@@ -15,6 +15,7 @@ mod db;
 mod echo;
 mod executor;
 mod failure;
+mod front;
 mod load;
 mod memory;
 mod meter;

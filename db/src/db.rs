@@ -3,7 +3,7 @@
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use wo_runtime::fiber::Call;
+use wo_runtime::fiber::{self, Call};
 
 use crate::builder::Builder;
 use crate::error::{Error, ErrorKind, Result};
@@ -495,6 +495,10 @@ impl Db {
     /// Closes the database: what was called before is answered, what is called after is `Closed`. When it answers, the
     /// directory may be opened again.
     ///
+    /// A database closes by itself when its program ends; this is for whoever wants to know how that went, or opens the
+    /// directory again. It is a clean-up: a fiber that is cancelled or out of time closes it all the same, and is not
+    /// interrupted in it.
+    ///
     /// # Errors
     ///
     /// `CommitUnknown` or `Poisoned` when the last commits came to that.
@@ -526,7 +530,10 @@ impl Db {
     /// # }
     /// ```
     pub fn close(self) -> Call<impl Future<Output = Result<()>> + use<>> {
-        Call::new(owner::ask(self.owner, |owner, sender| owner.close(move |ended| owner::answer(sender, ended))))
+        let place = self.owner;
+        fiber::protect(move || {
+            owner::ask(place, |owner, sender| owner.close(move |ended| owner::answer(sender, ended)))
+        })
     }
 }
 

@@ -525,7 +525,7 @@ impl From<OpenError> for Error {
     fn from(error: OpenError) -> Error {
         let kind = match &error {
             OpenError::AlreadyOpen { pid, .. } => ErrorKind::AlreadyOpen { pid: *pid },
-            OpenError::Foreign { .. } => ErrorKind::Foreign,
+            OpenError::Foreign { .. } | OpenError::NotDatabase { .. } => ErrorKind::Foreign,
             OpenError::NewerFormat { .. } => ErrorKind::NewerFormat,
             OpenError::CorruptMiddle { offset, .. } => ErrorKind::CorruptMiddle { offset: *offset },
             OpenError::Missing { .. } => ErrorKind::Missing,

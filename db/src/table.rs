@@ -15,7 +15,8 @@ use crate::row::Row;
 use crate::store::index::{Indexed, Unique};
 use crate::transaction::{Prepared, Tx, found};
 
-/// A table of a database, whose rows are `R`s. Small and `Copy`; the same from every shard.
+/// A table of a database, whose rows are `R`s. Small and `Copy`; the same from every shard. Its rows by key are
+/// [`range`](Table::range), all of them `range(..)`.
 ///
 /// Every verb here is one transaction of its own: when it answers, it is done, and on the disk where there is one. See
 /// [`Db`](crate::Db) for an example, and [`Db::transaction`](crate::Db::transaction) for several changes at once.

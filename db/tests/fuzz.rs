@@ -3,6 +3,8 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../fuzz/src/changes.rs"]
+mod changes;
 #[path = "../fuzz/src/directory.rs"]
 mod directory;
 #[path = "../fuzz/src/forge.rs"]

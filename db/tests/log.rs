@@ -12,6 +12,7 @@ mod segment;
 mod log {
     pub mod rig;
 
+    mod blocks;
     mod copies;
     mod crash;
     mod damage;

@@ -5,6 +5,8 @@
 
 #[path = "../../tests/support/backends.rs"]
 mod backends;
+#[path = "../fuzz/src/changes.rs"]
+mod changes;
 #[path = "support/files.rs"]
 mod files;
 #[path = "support/segment.rs"]
@@ -27,4 +29,5 @@ mod cases {
     mod refusals;
     mod shards;
     mod trouble;
+    mod waits;
 }

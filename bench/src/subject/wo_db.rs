@@ -55,6 +55,7 @@ async fn measure(case: &str, budget: Duration) -> Result<Vec<Sample>, Failure> {
     match case {
         "insert-1" => insert(1, budget).await,
         "insert-64" => insert(CALLERS, budget).await,
+        "batch-64" => batch(CALLERS, budget).await,
         "remote-1" => remote(1, budget).await,
         "remote-64" => remote(CALLERS, budget).await,
         "call" => calls(budget).await,
@@ -121,6 +122,22 @@ async fn commit(db: &Db, numbers: std::ops::Range<u64>) -> Result<(), Failure> {
         Ok(())
     });
     insert.await.map_err(refused)
+}
+
+/// One caller whose transactions are of so many rows.
+async fn batch(count: u64, budget: Duration) -> Result<Vec<Sample>, Failure> {
+    let (db, _) = open(&directory("wo", true)?).await?;
+    let mut meter = Meter::start(budget);
+    let mut number = 0;
+    loop {
+        commit(&db, number..number + count).await?;
+        number += count;
+        if meter.lap(count) {
+            break;
+        }
+    }
+    db.close().await.map_err(refused)?;
+    Ok(commits(&meter))
 }
 
 async fn load(budget: Duration) -> Result<Vec<Sample>, Failure> {

@@ -1,5 +1,6 @@
 //! The bodies of the fuzzers. Each takes any bytes, and panics when the database does what it must not.
 
+mod changes;
 mod directory;
 mod forge;
 mod rows;

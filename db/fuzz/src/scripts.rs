@@ -8,6 +8,7 @@ use wo_runtime::error::{OpKind, errno};
 use wo_runtime::plane::backend::sim::{SimControl, SimHost, Survival};
 use wo_runtime::shard;
 
+use crate::changes::{self, Change, Modelled};
 use crate::forge::Bytes;
 
 const DIR: &str = "/data";
@@ -27,17 +28,19 @@ struct Account {
 
 type Rows = BTreeMap<u8, Account>;
 
+impl Modelled for Account {
+    fn conflicts(&self, other: &Account) -> bool {
+        self.email.is_some() && self.email == other.email
+    }
+
+    fn change(&mut self, to: i64) {
+        self.city = to as u8;
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Op {
-    Insert(Account),
-    Update(Account),
-    Upsert(Account),
-    Modify(u8, u8),
-    Delete(u8),
-    DeleteRange(u8, u8),
-    Clear,
-    Several(Vec<Op>, bool),
-    Snapshot,
+    Change(Change<Account>),
     Close,
     /// After so many steps of the machine, with this much of what was not synced.
     Cut(u8, u64),
@@ -51,61 +54,41 @@ fn account(bytes: &mut Bytes<'_>) -> Account {
     Account { id, email: (email % 3 > 0).then_some(email % 32), city: email % 5, filler }
 }
 
-fn op(bytes: &mut Bytes<'_>, nested: bool) -> Op {
+fn change(kind: u8, bytes: &mut Bytes<'_>) -> Change<Account> {
+    match kind {
+        0..6 => Change::Insert(account(bytes)),
+        6..8 => Change::Update(account(bytes)),
+        8..13 => Change::Upsert(account(bytes)),
+        13..16 => Change::Modify(bytes.byte() % 24, bytes.byte().into()),
+        20 => Change::DeleteRange(bytes.byte() % 24, bytes.byte() % 24),
+        21 => Change::Clear,
+        _ => Change::Delete(bytes.byte() % 24),
+    }
+}
+
+fn op(bytes: &mut Bytes<'_>) -> Op {
     match bytes.byte() % 32 {
-        0..6 => Op::Insert(account(bytes)),
-        6..8 => Op::Update(account(bytes)),
-        8..13 => Op::Upsert(account(bytes)),
-        13..16 => Op::Modify(bytes.byte() % 24, bytes.byte()),
-        16..20 => Op::Delete(bytes.byte() % 24),
-        20 => Op::DeleteRange(bytes.byte() % 24, bytes.byte() % 24),
-        21 => Op::Clear,
-        22..25 if !nested => Op::Several((0..=bytes.below(5)).map(|_| op(bytes, true)).collect(), bytes.one_in(2)),
-        25 if !nested => Op::Snapshot,
-        26 if !nested => Op::Close,
-        27..30 if !nested => Op::Cut(bytes.byte(), bytes.long()),
-        30 if !nested => Op::Fail(bytes.one_in(2), bytes.one_in(2)),
-        _ => Op::Delete(bytes.byte() % 24),
+        22..25 => {
+            let several = (0..=bytes.below(5)).map(|_| {
+                let kind = bytes.byte() % 32;
+                change(kind, bytes)
+            });
+            let several = several.collect();
+            Op::Change(Change::Several(several, bytes.one_in(2)))
+        }
+        25 => Op::Change(Change::Snapshot),
+        26 => Op::Close,
+        27..30 => Op::Cut(bytes.byte(), bytes.long()),
+        30 => Op::Fail(bytes.one_in(2), bytes.one_in(2)),
+        kind => Op::Change(change(kind, bytes)),
     }
 }
 
 /// What the map makes of it; false when it is refused.
 fn apply(rows: &mut Rows, op: &Op) -> bool {
-    let conflicts = |rows: &Rows, row: &Account| {
-        row.email.is_some() && rows.values().any(|other| other.id != row.id && other.email == row.email)
-    };
     match op {
-        Op::Insert(row) if rows.contains_key(&row.id) => false,
-        Op::Update(row) if !rows.contains_key(&row.id) => false,
-        Op::Insert(row) | Op::Update(row) | Op::Upsert(row) if conflicts(rows, row) => false,
-        Op::Insert(row) | Op::Update(row) | Op::Upsert(row) => {
-            rows.insert(row.id, row.clone());
-            true
-        }
-        Op::Modify(id, city) => rows.get_mut(id).map(|row| row.city = *city).is_some(),
-        Op::Delete(id) => {
-            rows.remove(id);
-            true
-        }
-        Op::DeleteRange(from, to) => {
-            rows.retain(|id, _| !(from..to).contains(&id));
-            true
-        }
-        Op::Clear => {
-            rows.clear();
-            true
-        }
-        Op::Several(ops, gives_up) => {
-            let mut changed = rows.clone();
-            for op in ops {
-                apply(&mut changed, op);
-            }
-            if !gives_up {
-                *rows = changed;
-            }
-            !gives_up
-        }
-        Op::Snapshot | Op::Close | Op::Cut(..) | Op::Fail(..) => true,
+        Op::Change(change) => changes::apply(rows, change),
+        Op::Close | Op::Cut(..) | Op::Fail(..) => true,
     }
 }
 
@@ -129,7 +112,7 @@ pub fn scripts(bytes: &[u8]) {
     let shards = 1 + bytes.below(3) as usize;
     let mut ops = Vec::new();
     while !bytes.is_empty() && ops.len() < OPS_MAX {
-        ops.push(op(&mut bytes, false));
+        ops.push(op(&mut bytes));
     }
     let host = SimHost::new(3);
     let known = Arc::new(Mutex::new(Known::default()));
@@ -202,7 +185,7 @@ async fn life(ops: &[Op], known: &Mutex<Known>, control: &SimControl, host: &Sim
                 control.fail_next(if *write { OpKind::Write } else { OpKind::Sync }, error);
                 true
             }
-            op => match run(db, accounts, op.clone()).await {
+            Op::Change(change) => match changes::run(db, accounts, change.clone()).await {
                 Ok(done) => done,
                 // Nothing of it stays, and the disk has room again.
                 Err(error) if matches!(error.kind(), ErrorKind::NoSpace) => {
@@ -211,7 +194,8 @@ async fn life(ops: &[Op], known: &Mutex<Known>, control: &SimControl, host: &Sim
                 }
                 // A snapshot that was not made, or a wait behind one.
                 Err(error)
-                    if matches!(error.kind(), ErrorKind::CopyBusy | ErrorKind::Io) && matches!(op, Op::Snapshot) =>
+                    if matches!(error.kind(), ErrorKind::CopyBusy | ErrorKind::Io)
+                        && matches!(change, Change::Snapshot) =>
                 {
                     true
                 }
@@ -223,47 +207,6 @@ async fn life(ops: &[Op], known: &Mutex<Known>, control: &SimControl, host: &Sim
         known.under_way = None;
     }
     db.close().await
-}
-
-async fn run(db: Db, accounts: Table<Account>, op: Op) -> Result<bool, Error> {
-    let done = match op {
-        Op::Insert(row) => accounts.insert(row).await.map(drop),
-        Op::Update(row) => accounts.update(row).await.map(drop),
-        Op::Upsert(row) => accounts.upsert(row).await.map(drop),
-        Op::Modify(id, city) => accounts.modify(&id, move |row| row.city = city).await.map(drop),
-        Op::Delete(id) => accounts.delete(&id).await.map(drop),
-        Op::DeleteRange(from, to) => accounts.range(from..to).delete().await.map(drop),
-        Op::Clear => accounts.clear().await.map(drop),
-        Op::Snapshot => db.snapshot().await.map(drop),
-        Op::Several(ops, gives_up) => {
-            let several = db.transaction(move |tx| {
-                let accounts = tx.table::<Account>()?;
-                for op in ops {
-                    // What is refused changes nothing, and the closure goes on.
-                    let _ = match op {
-                        Op::Insert(row) => accounts.insert(row).map(drop),
-                        Op::Update(row) => accounts.update(row).map(drop),
-                        Op::Upsert(row) => accounts.upsert(row).map(drop),
-                        Op::Modify(id, city) => accounts.modify(&id, |row| row.city = city).map(drop),
-                        Op::Delete(id) => accounts.delete(&id).map(drop),
-                        Op::DeleteRange(from, to) => accounts.range(from..to).delete().map(drop),
-                        Op::Clear => accounts.clear().map(drop),
-                        _ => Ok(()),
-                    };
-                }
-                if gives_up { Err(Error::abort(std::fmt::Error)) } else { Ok(()) }
-            });
-            several.await
-        }
-        Op::Close | Op::Cut(..) | Op::Fail(..) => Ok(()),
-    };
-    match done {
-        Ok(()) => Ok(true),
-        Err(error) => match error.kind() {
-            ErrorKind::DuplicateKey | ErrorKind::UniqueConflict | ErrorKind::NotFound | ErrorKind::Aborted => Ok(false),
-            _ => Err(error),
-        },
-    }
 }
 
 async fn compare(db: Db, accounts: Table<Account>, rows: &Rows) -> Result<(), Error> {

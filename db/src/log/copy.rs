@@ -25,6 +25,32 @@ const PIECE_BYTES: usize = 256 << 10;
 const TRIES: u32 = 5;
 
 /// A copy that was made.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-madebackup-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let backup = wo::db::tools::copy(&cities, dir.join("copy"), |_, _| ())?;
+/// assert!(backup.files > 0 && backup.last_sequence > 0);
+/// let again = wo::db::Db::builder().table::<City>().open(&backup.dir)?;
+/// assert!(again.table::<City>()?.contains("Rome")?);
+/// # again.close()?;
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {

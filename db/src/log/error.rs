@@ -56,6 +56,34 @@ impl fmt::Display for Undecodable {
 impl std::error::Error for Undecodable {}
 
 /// Why a data directory was not opened. Nothing in it was changed.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-openerror-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// use wo::db::tools::{self, OpenError};
+///
+/// std::fs::write(cities.join("log.1"), "my notes, which are longer than any header of a segment would have to be")?;
+/// let refused = tools::verify(&cities, |_, _| ()).unwrap_err();
+/// assert!(matches!(&refused, OpenError::Foreign { file, .. } if *file == cities.join("log.1")));
+/// assert_eq!(refused.path(), cities.join("log.1"));
+/// assert!(refused.remedy().contains("move it away"));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -72,6 +100,11 @@ pub enum OpenError {
         file: PathBuf,
         /// What is strange about it.
         reason: String,
+    },
+    /// A directory in which no file is a database's, for whoever only looks: opening it makes a new database there.
+    NotDatabase {
+        /// The directory.
+        dir: PathBuf,
     },
     /// A file written by a newer version of this library.
     NewerFormat {
@@ -148,6 +181,7 @@ impl OpenError {
             }
             OpenError::AlreadyOpen { .. } => "end it first, or choose another directory",
             OpenError::Foreign { .. } => "move it away, or choose another directory",
+            OpenError::NotDatabase { .. } => "see that the path is right",
             OpenError::NewerFormat { .. } => "use a newer release",
             OpenError::CorruptMiddle { .. } => "restore a backup, or `wo-db salvage` it",
             OpenError::Missing { .. } => "restore a backup, or `wo-db salvage` what there is",
@@ -162,6 +196,7 @@ impl OpenError {
     pub fn path(&self) -> &Path {
         match self {
             OpenError::AlreadyOpen { dir, .. }
+            | OpenError::NotDatabase { dir }
             | OpenError::Missing { dir, .. }
             | OpenError::UnknownTable { dir, .. }
             | OpenError::NoSpace { dir, .. } => dir,
@@ -176,7 +211,11 @@ impl OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "open {}: ", self.path().display())?;
+        match self {
+            // The system's answer says it.
+            OpenError::Io { path, error } if says(error, path) => {}
+            _ => write!(f, "open {}: ", self.path().display())?,
+        }
         match self {
             OpenError::AlreadyOpen { pid: Some(pid), .. } if *pid == std::process::id() => {
                 f.write_str("this process has the database open already")
@@ -184,6 +223,7 @@ impl fmt::Display for OpenError {
             OpenError::AlreadyOpen { pid: Some(pid), .. } => write!(f, "process {pid} has the database open"),
             OpenError::AlreadyOpen { pid: None, .. } => f.write_str("another process has the database open"),
             OpenError::Foreign { reason, .. } => write!(f, "not a file of this database: {reason}"),
+            OpenError::NotDatabase { .. } => f.write_str("no file of a database is there"),
             OpenError::NewerFormat { version, known, .. } => {
                 write!(f, "it has format version {version}, and this program knows versions up to {known}")
             }
@@ -321,6 +361,33 @@ impl std::error::Error for CommitError {
 }
 
 /// Why a snapshot, a backup or another copy was not made. The database goes on, and what was there before still is.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-copyerror-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// use wo::db::tools::{self, CopyError};
+///
+/// let refused = tools::copy(&cities, &cities, |_, _| ()).unwrap_err();
+/// assert!(matches!(refused, CopyError::NotEmpty { .. }));
+/// assert_eq!(refused.path(), Some(cities.as_path()));
+/// assert!(refused.remedy().contains("new directory"));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyError {
@@ -405,6 +472,7 @@ impl fmt::Display for CopyError {
         let mut at = |dir: &Path| write!(f, "{}: ", dir.display());
         match self {
             // These say all of it.
+            CopyError::Io { path, error } if says(error, path) => {}
             CopyError::Source(error) => return write!(f, "{error}"),
             CopyError::Commit(error) => return write!(f, "{error}"),
             CopyError::Io { path: dir, .. }
@@ -448,6 +516,11 @@ impl From<CommitError> for CopyError {
     fn from(error: CommitError) -> CopyError {
         CopyError::Commit(error)
     }
+}
+
+/// Whether an answer of the system's names the path it is about.
+fn says(error: &IoError, path: &Path) -> bool {
+    path.to_str().is_some_and(|path| error.context().contains(path))
 }
 
 /// What to do about a refusal of the system's.

@@ -13,6 +13,30 @@ use crate::log::survey::survey;
 use crate::log::{Progress, Replay, TornTail, names};
 
 /// What a data directory holds.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-contents-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let contents = wo::db::tools::verify(&cities, |_, _| ())?;
+/// assert!(!contents.is_empty && contents.open_in.is_none());
+/// assert!(contents.frames > 0 && contents.log_bytes < contents.file_bytes);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contents {

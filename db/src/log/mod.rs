@@ -11,20 +11,22 @@
 //! is refused, and nothing is acknowledged ever after.
 //!
 //! Frames lie in segments, files that are zero-filled before use and used again when a snapshot has made them
-//! needless. `FORMAT.md` draws the bytes and goes through what a crash can leave.
+//! needless. They are written past the system's cache where the file system can do that. `FORMAT.md` draws the bytes
+//! and goes through what a crash can leave.
 //!
 //! Opening locks the directory, looks at every file, hands the newest whole snapshot and every frame behind it to a
 //! [`Replay`], and only then changes anything: a torn tail is cut, and counted in the [`Recovery`].
 
 mod batch;
+mod block;
 mod body;
 pub mod copy;
-mod directory;
+pub(crate) mod directory;
 pub mod error;
 mod evidence;
 pub mod examine;
 mod frame;
-mod names;
+pub(crate) mod names;
 mod open;
 mod publish;
 mod replay;
@@ -105,6 +107,33 @@ impl Default for LogOptions {
 }
 
 /// What the log has done since it was opened, and what it holds.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-logstats-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let db = wo::db::Db::builder().table::<City>().open(&cities)?;
+/// db.table::<City>()?.insert(City { name: "Oslo".to_owned() })?;
+/// let log = db.stats()?.log.expect("it has a directory");
+/// assert_eq!(log.appended, log.durable);
+/// assert!(log.batches > 0 && log.generation == 2);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStats {
@@ -233,6 +262,31 @@ impl Log {
 }
 
 /// A snapshot that was made.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-madesnapshot-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let db = wo::db::Db::builder().table::<City>().open(&cities)?;
+/// let snapshot = db.snapshot()?;
+/// assert_eq!(std::fs::metadata(&snapshot.file)?.len(), snapshot.bytes);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {

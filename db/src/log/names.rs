@@ -34,6 +34,13 @@ pub(crate) struct Listing {
     pub(crate) draft: bool,
 }
 
+impl Listing {
+    /// Whether something there has the name of a database's file.
+    pub(crate) fn is_database(&self) -> bool {
+        !self.slots.is_empty() || !self.snapshots.is_empty() || self.draft
+    }
+}
+
 /// Lists a data directory.
 pub(crate) async fn list(dir: &Path) -> Result<Listing, OpenError> {
     let mut listing = Listing::default();

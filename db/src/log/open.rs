@@ -13,6 +13,7 @@ use wo_runtime::error::errno;
 use wo_runtime::fiber::{self, Notify};
 use wo_runtime::os::fs::{self, File, OpenOptions};
 
+use crate::log::block::{SegmentFile, Tail};
 use crate::log::directory::{self, Directory};
 use crate::log::error::OpenError;
 use crate::log::frame::DatabaseId;
@@ -24,6 +25,32 @@ use crate::log::walk::End;
 use crate::log::{LogOptions, Replay, names, snapshot};
 
 /// What opening a database found and did.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-recovery-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let db = wo::db::Db::builder().table::<City>().open(&cities)?;
+/// let recovery = db.recovery()?.expect("it has a directory");
+/// assert!(!recovery.created && recovery.torn_tail.is_none());
+/// assert_eq!(recovery.generation, 2);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -54,6 +81,37 @@ pub struct Recovery {
 }
 
 /// Where a torn write was cut off.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-torn-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// // A crash in the middle of a write leaves a part of it.
+/// # let segment = cities.join("log.0");
+/// # let mut bytes = std::fs::read(&segment)?;
+/// # let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+/// # bytes[end] = 0;
+/// # std::fs::write(&segment, bytes)?;
+/// let contents = wo::db::tools::verify(&cities, |_, _| ())?;
+/// let torn = contents.torn_tail.expect("the last frame is not whole");
+/// assert_eq!(torn.file, segment);
+/// println!("{} from byte {} on: {}", torn.file.display(), torn.offset, torn.reason);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TornTail {
@@ -99,6 +157,8 @@ pub(crate) async fn open(
         work: Notify::new(),
         ended: Notify::new(),
         copying: Cell::new(false),
+        blocks: Cell::default(),
+        direct: Cell::new(true),
         snapshot: Cell::new(survey.snapshot.as_ref().map(|snapshot| snapshot.header.as_of)),
         bytes_at_snapshot: Cell::new(0),
     });
@@ -205,12 +265,15 @@ async fn take_over(survey: &Survey, end: &End, options: &LogOptions) -> Result<S
             last: walked.last,
             end: walked.end,
         }));
+        let path = names::segment(&survey.dir, active.slot);
+        let tail = Tail::read(&path, active.end).await.map_err(|error| OpenError::io(&path, error))?;
         segments.active = Some(Active {
-            file: open_for_writing(&names::segment(&survey.dir, active.slot)).await?,
+            file: open_for_writing(&path, active.bytes).await?,
             slot: active.slot,
             segment: active.segment,
             bytes: active.bytes,
             offset: active.end,
+            tail,
             last: active.last,
             fresh: false,
             recycled: false,
@@ -222,7 +285,7 @@ async fn take_over(survey: &Survey, end: &End, options: &LogOptions) -> Result<S
     for (slot, len, recycled) in former.chain(blank).filter(|(slot, _, _)| !in_use(*slot)) {
         let path = names::segment(&survey.dir, slot);
         if len == options.segment_bytes && segments.has_room_for_spare() {
-            let file = open_for_writing(&path).await?;
+            let file = open_for_writing(&path, len).await?;
             segments.add_spare(Spare { file, slot, bytes: len, recycled });
         } else {
             fs::remove_file(&path).await.map_err(|error| OpenError::io(&path, error))?;
@@ -236,6 +299,6 @@ async fn take_over(survey: &Survey, end: &End, options: &LogOptions) -> Result<S
     Ok(segments)
 }
 
-async fn open_for_writing(path: &Path) -> Result<File, OpenError> {
-    OpenOptions::new().write(true).open(path).await.map_err(|error| OpenError::io(path, error))
+async fn open_for_writing(path: &Path, bytes: u64) -> Result<SegmentFile, OpenError> {
+    SegmentFile::open(path, bytes, true).await.map_err(|error| OpenError::io(path, error))
 }

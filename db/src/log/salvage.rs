@@ -29,6 +29,39 @@ use crate::log::{Log, LogOptions, Progress};
 const FRAMES_PER_SYNC: usize = 1024;
 
 /// A stretch that could not be read.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-gap-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// # let db = wo::db::Db::builder().table::<City>().open(&cities)?;
+/// # db.table::<City>()?.insert(City { name: "Oslo".to_owned() })?;
+/// # db.close()?;
+/// # let segment = cities.join("log.0");
+/// # let mut bytes = std::fs::read(&segment)?;
+/// # bytes[100] ^= 1;
+/// # std::fs::write(&segment, bytes)?;
+/// // A bit of the log has flipped.
+/// let salvaged = wo::db::tools::salvage(&cities, dir.join("saved"), |_, _| ())?;
+/// let gap = &salvaged.gaps[0];
+/// assert!(gap.file == segment && gap.from < gap.to);
+/// println!("{gap}");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gap {
@@ -49,6 +82,31 @@ impl fmt::Display for Gap {
 }
 
 /// What was taken out of a broken directory.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-salvaged-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let salvaged = wo::db::tools::salvage(&cities, dir.join("saved"), |_, _| ())?;
+/// assert!(salvaged.gaps.is_empty(), "nothing is broken");
+/// assert!(salvaged.snapshot_entries + salvaged.log_entries > 0);
+/// assert_eq!(salvaged.dir, dir.join("saved"));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Salvaged {

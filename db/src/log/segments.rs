@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
 use wo_runtime::fiber::{self, Notify};
-use wo_runtime::os::fs::{self, File, OpenOptions};
+use wo_runtime::os::fs;
 
+use crate::log::block::{BLOCK_BYTES, Blocks, SegmentFile, Tail};
 use crate::log::directory::Directory;
 use crate::log::frame::FILE_HEADER_BYTES;
 use crate::log::names;
@@ -24,18 +25,18 @@ const GENTLE_BYTES: usize = 256 << 10;
 const HASTY_BYTES: usize = 1 << 20;
 /// Files kept ready at most; a snapshot may free more, which are removed.
 const SPARES_MAX: usize = 4;
-/// File systems give space out in these.
-pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// The segment that is written to.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) file: File,
+    pub(crate) file: SegmentFile,
     pub(crate) slot: u32,
     pub(crate) segment: u32,
     pub(crate) bytes: u64,
     /// Where the next frame goes.
     pub(crate) offset: u64,
+    /// What its block has in front of that.
+    pub(crate) tail: Tail,
     /// The last number in it, or before it.
     pub(crate) last: u64,
     /// Its header is not written yet.
@@ -57,7 +58,7 @@ pub(crate) struct Sealed {
 /// A file that is ready.
 #[derive(Debug)]
 pub(crate) struct Spare {
-    pub(crate) file: File,
+    pub(crate) file: SegmentFile,
     pub(crate) slot: u32,
     pub(crate) bytes: u64,
     pub(crate) recycled: bool,
@@ -158,6 +159,7 @@ impl Segments {
             segment: self.segment,
             bytes: spare.bytes,
             offset: FILE_HEADER_BYTES as u64,
+            tail: Tail::default(),
             last,
             fresh: true,
             recycled: spare.recycled,
@@ -193,7 +195,7 @@ pub(crate) async fn make_room(shared: &Rc<Shared>, frame: u64) -> IoResult<()> {
         match filled {
             Some(filled) => filled.notified().await?,
             None => {
-                let wanted = (FILE_HEADER_BYTES as u64 + frame).next_multiple_of(BLOCK_BYTES);
+                let wanted = (FILE_HEADER_BYTES as u64 + frame).next_multiple_of(BLOCK_BYTES as u64);
                 let spare = prepare(shared, wanted.max(shared.options.segment_bytes), HASTY_BYTES).await?;
                 shared.segments.borrow_mut().spares.push(spare);
             }
@@ -232,7 +234,7 @@ async fn prepare(shared: &Rc<Shared>, bytes: u64, piece: usize) -> IoResult<Spar
     };
     let slot = shared.segments.borrow_mut().reserve_slot();
     let path = names::segment(&shared.dir, slot);
-    let filled = fill(&directory, path.clone(), bytes, piece).await;
+    let filled = fill(shared, &directory, path.clone(), bytes, piece).await;
     match filled {
         Ok(file) => Ok(Spare { file, slot, bytes, recycled: false }),
         Err(error) => {
@@ -245,19 +247,31 @@ async fn prepare(shared: &Rc<Shared>, bytes: u64, piece: usize) -> IoResult<Spar
     }
 }
 
-async fn fill(directory: &Directory, path: PathBuf, bytes: u64, piece: usize) -> IoResult<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path).await?;
-    let gentle = piece == GENTLE_BYTES;
-    let mut zeros = vec![0; piece];
+async fn fill(
+    shared: &Shared,
+    directory: &Directory,
+    path: PathBuf,
+    bytes: u64,
+    piece: usize,
+) -> IoResult<SegmentFile> {
+    let mut file = SegmentFile::create(&path, bytes, shared.direct.get()).await?;
+    let mut zeros = Blocks::default();
+    zeros.lay_zeros(piece);
     let mut at = 0;
     while at < bytes {
-        zeros.truncate(usize::try_from(bytes - at).unwrap_or(usize::MAX));
-        let written;
-        (written, zeros) = file.write_all_at(zeros, at).await;
-        written?;
+        zeros.move_to(at, piece.min(usize::try_from(bytes - at).unwrap_or(usize::MAX)));
+        match file.write(&mut zeros).await {
+            Err(error) if file.is_direct() && error.errno() == errno::EINVAL => {
+                shared.direct.set(false);
+                file = SegmentFile::create(&path, bytes, false).await?;
+                at = 0;
+                continue;
+            }
+            written => written?,
+        }
         at += zeros.len() as u64;
-        if gentle {
-            file.sync_data().await?;
+        if piece == GENTLE_BYTES {
+            file.sync().await?;
         }
     }
     file.sync_all().await?;
@@ -271,7 +285,7 @@ pub(crate) async fn release(shared: &Rc<Shared>, freed: Vec<Sealed>) -> IoResult
         let path = names::segment(&shared.dir, slot);
         let keep = bytes == shared.options.segment_bytes && shared.segments.borrow().has_room_for_spare();
         if keep {
-            let file = OpenOptions::new().write(true).open(&path).await?;
+            let file = SegmentFile::open(&path, bytes, shared.direct.get()).await?;
             shared.segments.borrow_mut().add_spare(Spare { file, slot, bytes, recycled: true });
         } else {
             fs::remove_file(&path).await?;

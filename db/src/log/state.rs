@@ -13,6 +13,7 @@ use wo_runtime::error::{IoError, IoResult};
 use wo_runtime::fiber::Notify;
 
 use crate::log::batch::{self, Batch};
+use crate::log::block::Blocks;
 use crate::log::body::{ENTRY_HEADER_BYTES_MAX, Entry};
 use crate::log::directory::Directory;
 use crate::log::error::CommitError;
@@ -34,6 +35,10 @@ pub(crate) struct Shared {
     pub(crate) work: Notify,
     /// The writer, a copy, or the making of a segment has ended.
     pub(crate) ended: Notify,
+    /// For the blocks of the next batch.
+    pub(crate) blocks: Cell<Blocks>,
+    /// Segments are written past the cache, unless that was refused.
+    pub(crate) direct: Cell<bool>,
     /// Copies that are being made, which need the files as they are.
     pub(crate) copying: Cell<bool>,
     /// The newest snapshot.

@@ -8,14 +8,14 @@
 
 use std::rc::Rc;
 
-use wo_runtime::error::{IoError, IoResult, OpKind, Stage, errno};
+use wo_runtime::error::{IoError, IoResult, errno};
 use wo_runtime::fiber::{self, Unhurried};
-use wo_runtime::os::fs::File;
-use wo_runtime::plane::buf::Slice;
 
 use crate::log::batch::{Batch, FRAME_START};
+use crate::log::block::{Blocks, SegmentFile};
 use crate::log::error::{CommitError, is_full};
 use crate::log::frame::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileKind, FrameHeader, Place, SegmentHeader, seal};
+use crate::log::names;
 use crate::log::segments;
 use crate::log::state::Shared;
 
@@ -103,16 +103,17 @@ async fn write(shared: &Rc<Shared>, batch: &mut Batch) -> Result<(), Failure> {
         Ok(()) => {}
     }
     let (file, begin, at, checksum) = seal_for_place(shared, batch);
-    let end = batch.buf.len();
     let unhurried = Unhurried::begin();
-    let durable = write_and_sync(&file, batch, begin, at).await;
+    let durable = write_durable(shared, file, &batch.buf[begin..], at).await;
     drop(unhurried);
     match durable {
         Ok(()) => {
             let mut segments = shared.segments.borrow_mut();
             segments.chain = checksum;
             if let Some(active) = &mut segments.active {
-                active.offset = at + (end - begin) as u64;
+                let bytes = &batch.buf[begin..];
+                active.offset = at + bytes.len() as u64;
+                active.tail.wrote(bytes, at);
                 active.last = batch.last();
                 active.fresh = false;
             }
@@ -120,8 +121,8 @@ async fn write(shared: &Rc<Shared>, batch: &mut Batch) -> Result<(), Failure> {
         }
         Err(error) if is_full(&error) => {
             // The frame may be whole nevertheless, since an error can be the sync's. It must not come back.
-            let zeros = vec![0; FRAME_START - begin + FRAME_HEADER_BYTES];
-            match write_all_and_sync(&file, zeros, at).await {
+            let zeros = [0; FRAME_START + FRAME_HEADER_BYTES];
+            match write_and_sync(shared, &zeros[begin..], at).await {
                 Ok(()) => Err(Failure::Undone(error)),
                 Err(_) => Err(Failure::Unknown(error)),
             }
@@ -132,7 +133,7 @@ async fn write(shared: &Rc<Shared>, batch: &mut Batch) -> Result<(), Failure> {
 
 /// Finishes a batch's frame for the place it goes to, behind the segment's header if that is not written yet. Answers
 /// the file, from which byte of the buffer on to write, where to, and the frame's checksum.
-fn seal_for_place(shared: &Shared, batch: &mut Batch) -> (File, usize, u64, u32) {
+fn seal_for_place(shared: &Shared, batch: &mut Batch) -> (SegmentFile, usize, u64, u32) {
     let segments = shared.segments.borrow();
     let active = segments.active.as_ref().expect("there is room, so there is a segment");
     let place = Place { id: shared.id, kind: FileKind::Segment };
@@ -163,33 +164,50 @@ fn seal_for_place(shared: &Shared, batch: &mut Batch) -> (File, usize, u64, u32)
     (active.file.clone(), 0, 0, checksum)
 }
 
-/// Writes a batch's bytes from `begin` on, in one durable write where the system takes them all; else writes the rest
-/// and syncs all of it.
-async fn write_and_sync(file: &File, batch: &mut Batch, begin: usize, at: u64) -> IoResult<()> {
-    let end = batch.buf.len();
-    let buf = Slice::new(std::mem::take(&mut batch.buf), begin..end);
-    let (written, buf) = file.write_durable_at(buf, at).await;
-    batch.buf = buf.into_inner();
-    let count = written?;
-    if begin + count == end {
-        return Ok(());
+/// Writes bytes of the segment that is written to, and waits until they are on the disk. Where the file cannot be
+/// written past the cache after all, it and all later ones are written through it.
+async fn write_durable(shared: &Shared, file: SegmentFile, bytes: &[u8], at: u64) -> IoResult<()> {
+    let mut blocks = shared.blocks.take();
+    lay(shared, &mut blocks, &file, bytes, at);
+    let mut durable = file.write_durable(&mut blocks).await;
+    if durable.as_ref().is_err_and(|error| file.is_direct() && error.errno() == errno::EINVAL) {
+        shared.direct.set(false);
+        durable = match through_the_cache(shared).await {
+            Ok(file) => {
+                lay(shared, &mut blocks, &file, bytes, at);
+                file.write_durable(&mut blocks).await
+            }
+            Err(error) => Err(error),
+        };
     }
-    refuse_nothing(count, file)?;
-    let rest = Slice::new(std::mem::take(&mut batch.buf), begin + count..end);
-    let (written, rest) = file.write_all_at(rest, at + count as u64).await;
-    batch.buf = rest.into_inner();
-    written?;
-    file.sync_data().await
+    shared.blocks.set(blocks);
+    durable
 }
 
-async fn write_all_and_sync(file: &File, bytes: Vec<u8>, at: u64) -> IoResult<()> {
-    file.write_all_at(bytes, at).await.0?;
-    file.sync_data().await
+fn lay(shared: &Shared, blocks: &mut Blocks, file: &SegmentFile, bytes: &[u8], at: u64) {
+    let segments = shared.segments.borrow();
+    let tail = segments.active.as_ref().map_or(&[][..], |active| active.tail.bytes());
+    blocks.lay(file, tail, bytes, at);
 }
 
-fn refuse_nothing(count: usize, file: &File) -> IoResult<()> {
-    if count > 0 {
-        return Ok(());
+/// Opens the segment that is written to once more.
+async fn through_the_cache(shared: &Shared) -> IoResult<SegmentFile> {
+    let (slot, bytes) = {
+        let segments = shared.segments.borrow();
+        let active = segments.active.as_ref().expect("it is written to");
+        (active.slot, active.bytes)
+    };
+    let file = SegmentFile::open(&names::segment(&shared.dir, slot), bytes, false).await?;
+    if let Some(active) = &mut shared.segments.borrow_mut().active {
+        active.file = file.clone();
     }
-    Err(IoError::new(errno::EIO, OpKind::Write, Stage::Completion).with_context(format!("{file:?} takes no bytes")))
+    Ok(file)
+}
+
+async fn write_and_sync(shared: &Shared, bytes: &[u8], at: u64) -> IoResult<()> {
+    let file = shared.segments.borrow().active.as_ref().map(|active| active.file.clone()).expect("it is written to");
+    let mut blocks = Blocks::default();
+    lay(shared, &mut blocks, &file, bytes, at);
+    file.write(&mut blocks).await?;
+    file.sync().await
 }

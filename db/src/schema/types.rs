@@ -88,7 +88,22 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// Describes a struct or an enum; `key` tells it from all others.
+    /// Describes a struct or an enum; `key` tells it from all others. It is what `#[derive(wo::Field)]` calls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo::db::stored::{Naming, Type};
+    ///
+    /// // A list that holds itself: `struct Chain(Option<Box<Chain>>)`.
+    /// fn chain(naming: &mut Naming) -> Type {
+    ///     naming.named("example::Chain", |naming| {
+    ///         Type::Struct("Chain".to_owned(), vec![("0".to_owned(), Type::Option(Box::new(chain(naming))))])
+    ///     })
+    /// }
+    /// let link = Type::Option(Box::new(Type::Above(0)));
+    /// assert_eq!(chain(&mut Naming::default()), Type::Struct("Chain".to_owned(), vec![("0".to_owned(), link)]));
+    /// ```
     pub fn named(&mut self, key: &'static str, describe: impl FnOnce(&mut Naming) -> Type) -> Type {
         if let Some(levels) = self.within.iter().rev().position(|other| *other == key) {
             return Type::Above(levels as u64);
@@ -103,6 +118,36 @@ impl Naming {
 impl Type {
     /// Whether rows of one type are rows of the other. What structs and enums are called does not matter, what their
     /// fields and variants are called does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo::db::Field;
+    /// use wo::db::stored::Naming;
+    ///
+    /// #[derive(wo::Field)]
+    /// struct Point {
+    ///     x: i32,
+    ///     y: i32,
+    /// }
+    /// #[derive(wo::Field)]
+    /// struct Place {
+    ///     x: i32,
+    ///     y: i32,
+    /// }
+    /// #[derive(wo::Field)]
+    /// struct Size {
+    ///     width: i32,
+    ///     height: i32,
+    /// }
+    ///
+    /// let [point, place, size] = [Point::describe, Place::describe, Size::describe].map(|describe| {
+    ///     let describe: fn(&mut Naming) -> _ = describe;
+    ///     describe(&mut Naming::default())
+    /// });
+    /// assert!(point.is_same(&place) && point != place);
+    /// assert!(!point.is_same(&size));
+    /// ```
     pub fn is_same(&self, other: &Type) -> bool {
         let same = |these: &[(String, Type)], those: &[(String, Type)]| {
             these.len() == those.len()

@@ -7,12 +7,39 @@ use crate::log::error::CopyError;
 use crate::log::{Log, LogOptions};
 use crate::schema::catalogue::{Catalogue, Step};
 use crate::schema::wire::Output;
+use crate::tools::look::is_database;
 use crate::tools::rows::Rows;
 
 /// Bytes of rows in one step of the snapshot, about.
 const PAGE_BYTES: usize = 64 << 10;
 
 /// What came of it.
+///
+/// # Examples
+///
+/// ```
+/// # #[derive(wo::Record, Clone)]
+/// # struct City {
+/// #     #[key]
+/// #     name: String,
+/// # }
+/// # #[wo::main]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = std::env::temp_dir().join(format!("wo-db-compacted-{}", std::process::id()));
+/// # let db = wo::db::Db::builder().table::<City>().open(dir.join("cities"))?;
+/// # db.table::<City>()?.insert(City { name: "Rome".to_owned() })?;
+/// # db.close()?;
+/// # let cities = dir.join("cities");
+///
+/// let compacted = wo::db::tools::compact(&cities)?;
+/// assert_eq!(compacted.rows, 1);
+/// let snapshot = compacted.snapshot.as_ref().expect("there was something to compact");
+/// assert_eq!(std::fs::metadata(snapshot)?.len(), compacted.bytes);
+/// print!("{compacted}");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
@@ -44,7 +71,7 @@ impl fmt::Display for Compacted {
 
 pub(crate) async fn compact(dir: &Path) -> Result<Compacted, CopyError> {
     // Not to be made: a database is compacted, not begun.
-    wo_runtime::os::fs::metadata(dir).await.map_err(|error| CopyError::io(dir, error))?;
+    is_database(dir).await?;
     let mut rows = Rows::default();
     let (log, _) = Log::open(dir, &LogOptions::default(), &mut rows).await?;
     let made = make(dir, &log, &rows).await;

@@ -27,8 +27,8 @@ pub use crate::log::salvage::{Gap, Salvaged};
 ///
 /// # Errors
 ///
-/// What keeps it from being opened; see [`OpenError`]. A torn tail and a broken snapshot that is not needed are no
-/// errors: they are in the [`Contents`].
+/// What keeps it from being opened, or that no file of a database is there; see [`OpenError`]. A torn tail and a broken
+/// snapshot that is not needed are no errors: they are in the [`Contents`].
 ///
 /// # Examples
 ///
@@ -289,7 +289,11 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(
     to: Q,
     mut progress: impl FnMut(u64, u64),
 ) -> Call<impl Future<Output = Result<Backup, CopyError>>> {
-    Call::new(async move { crate::log::copy::copy(from.as_ref(), to.as_ref(), &mut progress).await })
+    Call::new(async move {
+        let from = from.as_ref();
+        look::is_database(from).await?;
+        crate::log::copy::copy(from, to.as_ref(), &mut progress).await
+    })
 }
 
 /// Takes what is whole out of a broken data directory, into a new one, and says what was lost. The old one is only
@@ -338,6 +342,7 @@ pub fn salvage<P: AsRef<Path>, Q: AsRef<Path>>(
 ) -> Call<impl Future<Output = Result<Salvaged, CopyError>>> {
     Call::new(async move {
         let from = from.as_ref();
+        look::is_database(from).await?;
         if let Some(pid) = look::holder(from).await? {
             return Err(OpenError::AlreadyOpen { dir: from.to_owned(), pid: Some(pid) }.into());
         }

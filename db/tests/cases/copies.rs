@@ -1,9 +1,12 @@
 //! Backups and snapshots of tables that are being changed.
 
-use wo::db::{Db, Error, ErrorKind};
-use wo_runtime::fiber;
+use std::time::Duration;
 
-use super::rig::{Account, Machine, account, everywhere};
+use wo::db::{Db, Error, ErrorKind};
+use wo_runtime::scope::Outcome;
+use wo_runtime::{fiber, shard};
+
+use super::rig::{Account, Machine, account, at, everywhere};
 use crate::files::remove;
 
 pub fn backup_under_load(machine: &Machine) {
@@ -71,5 +74,24 @@ fn closing_waits_for_a_copy_that_is_being_made() {
             copying.join().await.expect("it does not panic")?;
         }
         Ok(())
+    });
+}
+
+/// A `main` that leaves its loop at SIGTERM and closes its database as its last act was told ECANCELED instead, and
+/// ended with status 1 over a database in which nothing was wrong.
+#[test]
+fn closing_is_a_clean_up_and_not_cancelled() {
+    everywhere(|dir| async move {
+        for shard in 0..shard::shards() {
+            let db = Db::builder().table::<Account>().open(&dir).await?;
+            db.table::<Account>().await?.upsert(account(1)).await?;
+            let closing = move || fiber::with_deadline(Duration::ZERO, async move || db.close().await);
+            let closed: Outcome<(), Error> = at(shard, closing).await;
+            closed.expect("there is nothing to cancel");
+        }
+        let db = Db::builder().table::<Account>().open(&dir).await?;
+        shard::stop();
+        while fiber::yield_now().await.is_ok() {}
+        db.close().await
     });
 }

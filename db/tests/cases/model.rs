@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
-use wo::db::{Builder, Db, Error, ErrorKind, Table};
+use wo::db::{Builder, Db, Error, Table};
 use wo_runtime::plane::backend::sim::{Disk, SimHost, Survival};
 
 use super::b1::faults::every_moment;
 use super::rig::{Account, Machine, SIMULATED, account, at, on_simulated_machines};
+use crate::changes::{Change, Modelled, apply, run};
 
 const OPS: usize = 10_000;
 const OPS_PER_LIFE: usize = 50;
@@ -16,16 +17,16 @@ const KEYS: u64 = 60;
 
 type Rows = BTreeMap<u64, Account>;
 
-#[derive(Clone, Debug)]
-enum Op {
-    Insert(Account),
-    Upsert(Account),
-    Modify(u64, i64),
-    Delete(u64),
-    Clear,
-    /// Several changes, given up at the end or not.
-    Several(Vec<Op>, bool),
-    Snapshot,
+type Op = Change<Account>;
+
+impl Modelled for Account {
+    fn conflicts(&self, other: &Account) -> bool {
+        self.email == other.email
+    }
+
+    fn change(&mut self, to: i64) {
+        self.balance = to;
+    }
 }
 
 fn draw(dice: &mut Rng, nested: bool) -> Op {
@@ -38,92 +39,17 @@ fn draw(dice: &mut Rng, nested: bool) -> Op {
         ..account(id)
     };
     match dice.u8(0..100) {
-        0..30 => Op::Insert(row),
+        0..25 => Op::Insert(row),
+        25..30 => Op::Update(row),
         30..55 => Op::Upsert(row),
         55..70 => Op::Modify(id, dice.i64(..)),
-        70..85 => Op::Delete(id),
+        70..84 => Op::Delete(id),
+        84 => Op::DeleteRange(id, id + dice.u64(0..5)),
         85 => Op::Clear,
         86 if !nested => Op::Snapshot,
         _ if !nested => Op::Several((0..dice.usize(1..6)).map(|_| draw(dice, true)).collect(), dice.bool()),
         _ => Op::Delete(id),
     }
-}
-
-fn conflicts(rows: &Rows, row: &Account) -> bool {
-    rows.values().any(|other| other.id != row.id && other.email == row.email)
-}
-
-/// What the map makes of it; false when it is refused.
-fn apply(rows: &mut Rows, op: &Op) -> bool {
-    match op {
-        Op::Insert(row) if rows.contains_key(&row.id) => false,
-        Op::Insert(row) | Op::Upsert(row) if conflicts(rows, row) => false,
-        Op::Insert(row) | Op::Upsert(row) => {
-            rows.insert(row.id, row.clone());
-            true
-        }
-        Op::Modify(id, balance) => match rows.get_mut(id) {
-            Some(row) => {
-                row.balance = *balance;
-                true
-            }
-            None => false,
-        },
-        Op::Delete(id) => {
-            rows.remove(id);
-            true
-        }
-        Op::Clear => {
-            rows.clear();
-            true
-        }
-        Op::Several(ops, gives_up) => {
-            let mut changed = rows.clone();
-            for op in ops {
-                apply(&mut changed, op);
-            }
-            if !gives_up {
-                *rows = changed;
-            }
-            !gives_up
-        }
-        Op::Snapshot => true,
-    }
-}
-
-/// What the database makes of it; false when it refuses.
-async fn run(db: Db, accounts: Table<Account>, op: Op) -> Result<bool, Error> {
-    let refusal = |error: Error| match error.kind() {
-        ErrorKind::DuplicateKey | ErrorKind::UniqueConflict | ErrorKind::NotFound | ErrorKind::Aborted => Ok(false),
-        _ => Err(error),
-    };
-    let done = match op {
-        Op::Insert(row) => accounts.insert(row).await.map(drop),
-        Op::Upsert(row) => accounts.upsert(row).await.map(drop),
-        Op::Modify(id, balance) => accounts.modify(&id, move |row| row.balance = balance).await.map(drop),
-        Op::Delete(id) => accounts.delete(&id).await.map(drop),
-        Op::Clear => accounts.clear().await.map(drop),
-        Op::Snapshot => db.snapshot().await.map(drop),
-        Op::Several(ops, gives_up) => {
-            db.transaction(move |tx| {
-                let accounts = tx.table::<Account>()?;
-                for op in ops {
-                    // What is refused changes nothing, and the closure goes on.
-                    let _ = match op {
-                        Op::Insert(row) => accounts.insert(row).map(drop),
-                        Op::Upsert(row) => accounts.upsert(row).map(drop),
-                        Op::Modify(id, balance) => accounts.modify(&id, |row| row.balance = balance).map(drop),
-                        Op::Delete(id) => accounts.delete(&id).map(drop),
-                        Op::Clear => accounts.clear().map(drop),
-                        Op::Several(..) | Op::Snapshot => Ok(()),
-                    };
-                }
-                if gives_up { Err(Error::abort(std::fmt::Error)) } else { Ok(()) }
-            })
-            .await
-        }
-    };
-    done.map(|()| true).or_else(refusal)
 }
 
 async fn compare(db: Db, accounts: Table<Account>, rows: &Rows, dice: &mut Rng) -> Result<(), Error> {

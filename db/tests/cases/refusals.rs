@@ -3,6 +3,7 @@
 use wo::db::{Db, Error, ErrorKind, Row};
 
 use super::rig::{Account, account, everywhere};
+use crate::files::files;
 
 #[test]
 fn b3_a_unique_conflict_rolls_the_transaction_back() {
@@ -125,6 +126,59 @@ fn refusals_name_table_field_and_remedy() {
         db.close().await?;
         assert_eq!(accounts.get(&1).await.unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(accounts.insert(account(3)).await.unwrap_err().kind(), ErrorKind::Closed);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_refusal_changes_no_byte_on_the_disk() {
+    everywhere(|dir| async move {
+        let db = Db::builder().table::<Account>().transaction_bytes_max(4096).open(&dir).await?;
+        let accounts = db.table::<Account>().await?;
+        for id in 1..=3 {
+            accounts.insert(account(id)).await?;
+        }
+        let before = files(&dir).await;
+        let conflict = |id| Account { email: "1@example.org".to_owned(), ..account(id) };
+        let large = |id| Account { city: "far away ".repeat(1000), ..account(id) };
+        let mut refusals = vec![
+            (accounts.insert(account(1)).await.map(drop), ErrorKind::DuplicateKey),
+            (accounts.insert(conflict(4)).await.map(drop), ErrorKind::UniqueConflict),
+            (accounts.update(conflict(2)).await.map(drop), ErrorKind::UniqueConflict),
+            (accounts.upsert(conflict(2)).await.map(drop), ErrorKind::UniqueConflict),
+            (accounts.update(account(9)).await.map(drop), ErrorKind::NotFound),
+            (accounts.modify(&9, |_| {}).await.map(drop), ErrorKind::NotFound),
+            (accounts.modify(&1, |one| one.id = 7).await.map(drop), ErrorKind::KeyChanged),
+            (accounts.insert(large(4)).await.map(drop), ErrorKind::TooLarge),
+            (accounts.update(large(1)).await.map(drop), ErrorKind::TooLarge),
+            (accounts.modify(&2, |two| two.city = "far away ".repeat(1000)).await.map(drop), ErrorKind::TooLarge),
+        ];
+        let several = db.transaction(move |tx| {
+            let accounts = tx.table::<Account>()?;
+            accounts.clear()?;
+            accounts.insert(account(1))?;
+            accounts.insert(conflict(2)).map(drop)
+        });
+        refusals.push((several.await, ErrorKind::UniqueConflict));
+        let abandoned = db.transaction(|tx| {
+            tx.table::<Account>()?.clear()?;
+            Err::<(), _>(Error::abort(std::fmt::Error))
+        });
+        refusals.push((abandoned.await, ErrorKind::Aborted));
+        for (number, (outcome, kind)) in refusals.into_iter().enumerate() {
+            let refused = outcome.expect_err("it is refused");
+            assert_eq!(refused.kind(), kind, "{number}: {refused}");
+            assert!(kind == ErrorKind::Aborted || !refused.what_to_do().is_empty(), "{number}: {refused}");
+            let field = (kind == ErrorKind::UniqueConflict).then_some("email");
+            assert_eq!(refused.field(), field, "{number}: {refused}");
+        }
+        assert!(files(&dir).await == before, "something of what was refused was written");
+        assert!(db.is_consistent().await?);
+        db.close().await?;
+        let db = Db::builder().table::<Account>().open(&dir).await?;
+        let rows: Vec<Account> =
+            db.table::<Account>().await?.range(..).all().await?.into_iter().map(Row::into_record).collect();
+        assert_eq!(rows, [account(1), account(2), account(3)]);
         Ok(())
     });
 }

@@ -71,6 +71,8 @@ fn a_symbolic_link_that_leads_in_a_circle_is_refused() {
                 names_place_and_remedy(&error, &circle);
                 assert!(error.what_to_do().contains("circle"), "{error}");
             }
+            let left = std::fs::read_dir(&dir).expect("it is there").count();
+            assert!(left == 1 && circle.is_symlink(), "nothing was made beside it");
             // One that leads somewhere is as good as the place it leads to, and is locked with it.
             let (there, link) = (dir.join("there"), dir.join("link"));
             let db = builder().open(&there).await?;

@@ -30,7 +30,7 @@ Exit status:
   2  usage, or a table that is not there
   3  it opens, and there is something to know: a torn tail, or a broken snapshot that is not needed
   4  broken, or salvaged with gaps
-  5  not a database
+  5  not a database, or no file of one is there
   6  written by a newer release
   7  whole, and not to be made sense of
   8  somebody has it open

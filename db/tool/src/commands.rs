@@ -1,6 +1,6 @@
 //! What the commands do: each answers its exit status, after saying on stdout what it found and on stderr what failed.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use wo_db::tools::{self, Backup, Contents, CopyError, OpenError, Salvaged};
@@ -9,9 +9,24 @@ use crate::arguments::{Command, Verb};
 use crate::progress::Bar;
 use crate::status;
 
-/// Prints; nobody may be reading any more, and that is no failure.
-pub fn say(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+/// Prints, and gives `status`, or that of what could not be said.
+pub fn say(text: &str, status: u8) -> u8 {
+    print(text.as_bytes()).err().map_or(status, |error| unsaid(&error))
+}
+
+fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// Nobody may be reading any more, and that is no failure; everything else is.
+fn unsaid(error: &io::Error) -> u8 {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return status::WHOLE;
+    }
+    eprintln!("wo-db: write to standard output: {error}");
+    if error.kind() == ErrorKind::StorageFull { status::FULL } else { status::FAILED }
 }
 
 /// Runs a command.
@@ -28,25 +43,19 @@ pub async fn run(command: Command) -> u8 {
             let bar = Bar::new("reading", quiet);
             let stats = tools::stats(&dir, &mut |done: u64, total: u64| bar.tell(done, total)).await;
             drop(bar);
-            stats.map_or_else(
-                |error| refused(&error),
-                |stats| {
-                    say(&stats.to_string());
-                    status::WHOLE
-                },
-            )
+            stats.map_or_else(|error| refused(&error), |stats| say(&stats.to_string(), status::WHOLE))
         }
         Verb::Dump { table } => {
             let mut lines = Lines::new("reading", quiet);
             let dumped = tools::dump(&dir, table.as_deref(), |line: &str| lines.put(line)).await;
-            lines.end();
-            dumped.map_or_else(|error| refused(&error), |()| status::WHOLE)
+            let printed = lines.end();
+            dumped.map_or_else(|error| refused(&error), |()| printed)
         }
         Verb::Log { from } => {
             let mut lines = Lines::new("reading", quiet);
             let told = tools::transactions(&dir, from, |line: &str| lines.put(line)).await;
-            lines.end();
-            told.map_or_else(|error| refused(&error), |()| status::WHOLE)
+            let printed = lines.end();
+            told.map_or_else(|error| refused(&error), |()| printed)
         }
         Verb::Backup { to } | Verb::Restore { to } => {
             let bar = Bar::new("copying", quiet);
@@ -64,13 +73,7 @@ pub async fn run(command: Command) -> u8 {
             let bar = Bar::endless("compacting", quiet);
             let compacted = tools::compact(&dir).await;
             drop(bar);
-            compacted.map_or_else(
-                |error| not_made(&error),
-                |compacted| {
-                    say(&compacted.to_string());
-                    status::WHOLE
-                },
-            )
+            compacted.map_or_else(|error| not_made(&error), |compacted| say(&compacted.to_string(), status::WHOLE))
         }
     }
 }
@@ -109,14 +112,15 @@ fn tell_verified(dir: &Path, contents: &Contents) -> u8 {
     if let Some(pid) = contents.open_in {
         text += &format!("process {pid} has it open, so its end may be on its way\n");
     }
-    say(&text);
-    status
+    say(&text, status)
 }
 
 fn tell_copied(backup: &Backup) -> u8 {
     let Backup { dir, last_sequence, bytes, files, .. } = backup;
-    say(&format!("{}: {bytes} bytes in {files} files, up to transaction {last_sequence}\n", dir.display()));
-    status::WHOLE
+    say(
+        &format!("{}: {bytes} bytes in {files} files, up to transaction {last_sequence}\n", dir.display()),
+        status::WHOLE,
+    )
 }
 
 fn tell_salvaged(salvaged: &Salvaged) -> u8 {
@@ -129,24 +133,25 @@ fn tell_salvaged(salvaged: &Salvaged) -> u8 {
     for gap in &salvaged.gaps {
         text += &format!("lost: {gap}\n");
     }
-    say(&text);
-    if salvaged.gaps.is_empty() { status::WHOLE } else { status::BROKEN }
+    say(&text, if salvaged.gaps.is_empty() { status::WHOLE } else { status::BROKEN })
 }
 
 /// Lines for stdout, many at once; a bar until the first of them comes.
 struct Lines {
     bytes: Vec<u8>,
     bar: Option<Bar>,
+    /// What came of what is printed: nothing is after the first failure.
+    printed: io::Result<()>,
 }
 
 impl Lines {
     const BYTES_MAX: usize = 64 << 10;
 
     fn new(what: &'static str, quiet: bool) -> Lines {
-        Lines { bytes: Vec::new(), bar: Some(Bar::endless(what, quiet)) }
+        Lines { bytes: Vec::new(), bar: Some(Bar::endless(what, quiet)), printed: Ok(()) }
     }
 
-    /// False when nobody reads any more.
+    /// False when it cannot be printed any more.
     fn put(&mut self, line: &str) -> bool {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
@@ -155,13 +160,16 @@ impl Lines {
 
     fn write(&mut self) -> bool {
         self.bar = None;
-        let mut stdout = std::io::stdout().lock();
-        let written = stdout.write_all(&self.bytes).and_then(|()| stdout.flush());
+        if self.printed.is_ok() {
+            self.printed = print(&self.bytes);
+        }
         self.bytes.clear();
-        written.is_ok()
+        self.printed.is_ok()
     }
 
-    fn end(mut self) {
+    /// Prints the rest, and gives the status of it all.
+    fn end(mut self) -> u8 {
         self.write();
+        self.printed.err().map_or(status::WHOLE, |error| unsaid(&error))
     }
 }

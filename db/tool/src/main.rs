@@ -16,10 +16,7 @@ use wo_runtime::shard::Builder;
 fn main() -> ExitCode {
     let command = match arguments::parse(lexopt::Parser::from_env()) {
         Ok(Asked::Command(command)) => command,
-        Ok(Asked::Text(text)) => {
-            commands::say(&text);
-            return ExitCode::SUCCESS;
-        }
+        Ok(Asked::Text(text)) => return commands::say(&text, status::WHOLE).into(),
         Err(error) => {
             eprintln!("wo-db: {error}; see `wo-db --help`");
             return status::USAGE.into();

@@ -18,8 +18,7 @@ impl Bar {
         let style =
             ProgressStyle::with_template("{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Bar(bar)
+        Bar::begin(bar)
     }
 
     /// One for what nobody knows the length of.
@@ -27,7 +26,13 @@ impl Bar {
         if quiet {
             return Bar(ProgressBar::hidden());
         }
-        let bar = ProgressBar::new_spinner().with_message(what);
+        Bar::begin(ProgressBar::new_spinner().with_message(what))
+    }
+
+    /// Draws it, and again and again from then on: the first time here, for that is the work of another thread else,
+    /// which may come to it when all is done.
+    fn begin(bar: ProgressBar) -> Bar {
+        bar.tick();
         bar.enable_steady_tick(Duration::from_millis(200));
         Bar(bar)
     }

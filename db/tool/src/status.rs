@@ -27,7 +27,7 @@ pub const FULL: u8 = 9;
 pub fn of_open(error: &OpenError) -> u8 {
     match error {
         OpenError::AlreadyOpen { .. } => OPEN,
-        OpenError::Foreign { .. } => FOREIGN,
+        OpenError::Foreign { .. } | OpenError::NotDatabase { .. } => FOREIGN,
         OpenError::NewerFormat { .. } => NEWER,
         OpenError::CorruptMiddle { .. } | OpenError::Missing { .. } => BROKEN,
         OpenError::Undecodable { .. } => UNDECODABLE,

@@ -55,6 +55,7 @@ pub fn one_owner(machine: &Machine) {
         let db = builder().open(&dir).await?;
         let accounts = db.table::<Account>().await?;
         accounts.insert(account(1)).await?;
+        let before = files(&dir).await;
         for shard in 0..3 {
             let place = dir.clone();
             let refused = at(shard, move || async move { builder().open(&place).await.map(|_| ()) }).await.unwrap_err();
@@ -62,6 +63,7 @@ pub fn one_owner(machine: &Machine) {
             assert_eq!(refused.kind(), ErrorKind::AlreadyOpen { pid: Some(std::process::id()) }, "{refused}");
             assert!(refused.to_string().contains("share its handle"), "{refused}");
         }
+        assert!(files(&dir).await == before, "whoever was refused changed something");
         accounts.insert(account(2)).await?;
         db.close().await?;
         assert_eq!(ids(builder().open(&dir).await?).await?, [1, 2]);

@@ -193,3 +193,52 @@ fn usage_is_refused_with_a_status_of_its_own() {
         assert!(stderr.contains("--help"), "{stderr}");
     }
 }
+
+/// A name with a slip in it led to a directory of other things, or of nothing: each command took that for a whole
+/// database without a row, `restore` made one of it, and `compact` put a segment there.
+#[test]
+fn a_directory_without_a_database_is_none_and_stays_as_it_is() {
+    let there = TempDir::new().unwrap();
+    let (empty, notes) = (there.path().join("empty"), there.path().join("notes"));
+    for dir in [&empty, &notes] {
+        std::fs::create_dir(dir).unwrap();
+    }
+    std::fs::write(notes.join("todo.txt"), "milk").unwrap();
+    for dir in [&empty, &notes] {
+        let before = files(dir);
+        for verb in ["verify", "stats", "dump", "log", "compact"] {
+            let (code, stdout, stderr) = said(&wo_db(&[verb], dir));
+            assert_eq!(code, 5, "{verb}: {stdout}{stderr}");
+            assert!(
+                stderr.contains(dir.to_str().unwrap()) && stderr.contains("no file of a database is there"),
+                "{stderr}"
+            );
+            assert!(files(dir) == before, "{verb}: the files were changed");
+        }
+        for verb in ["backup", "restore", "salvage"] {
+            let to = there.path().join("to");
+            let (code, stdout, stderr) = said(&wo_db(&[verb, dir.to_str().unwrap()], &to));
+            assert_eq!(code, 5, "{verb}: {stdout}{stderr}");
+            assert!(!to.exists(), "{verb} made something of nothing");
+        }
+    }
+}
+
+/// What was said went nowhere, onto a full disk say, and the status was that of a command that had said it.
+#[test]
+fn what_cannot_be_said_is_a_failure_and_a_reader_that_has_gone_is_none() {
+    for verb in ["verify", "stats", "dump", "log", "--help"] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wo-db"));
+        let output = command.arg(verb).arg(golden()).stdout(full).output().unwrap();
+        let (code, _, stderr) = said(&output);
+        assert_eq!(code, 9, "{verb}: {stderr}");
+        assert!(stderr.contains("standard output"), "{verb}: {stderr}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wo-db"));
+        let output = command.arg(verb).arg(golden()).stdout(writer).output().unwrap();
+        assert_eq!(said(&output), (0, String::new(), String::new()), "{verb}");
+    }
+}
