@@ -31,13 +31,16 @@
 //! - Arguments of the macros of `std` (`println!`, `format!`, `assert!`, `vec!`, `matches!`, ...) are read too. The
 //!   tokens of other macros are not: call what parks before, and hand its value in.
 //! - A closure is a plain function, in which nothing parks; so are nested functions without the attribute, `async` and
-//!   `const` blocks. But a closure given to [`wo::spawn`], or to a `spawn` in scope, is the body of a fiber, and owns
+//!   `const` blocks. But a closure given to [`wo::spawn`], within a plain one too, is the body of a fiber, and owns
 //!   what it captures, as if `move` stood there; so is one given to `spawn`, `fork`, `spawn_daemon` or `on_exit` of a
 //!   `wo::Scope` that goes by a plain name.
 //! - A closure given to `wo::scope`, `wo::with_deadline`, `wo::timeout`, `wo::protect`, `wo::retry`, `wo::repeat`,
 //!   `wo::race`, `wo::join` and their like is a part of the fiber that calls: it parks as the rest does, and captures
-//!   as a plain closure would, so what it changes outside is changed. All but `protect` are known by their `wo::`
-//!   alone, since others use these names, too.
+//!   as a plain closure would, so what it changes outside is changed.
+//! - These functions are known by their `wo::`, or by a `use wo::..` within the body. Imported outside of it,
+//!   `spawn` and its kin, `scope` and its kin, `with_deadline` and `protect` are known by their names alone, unless a
+//!   variable, a nested function or another `use` in the body has that name; the rest are not, since others use these
+//!   names, too.
 //! - Each turn of a loop counts against the fiber's budget (`WO_REDUCTIONS`); when it is spent, the other fibers run
 //!   before the next turn does.
 //! - A call whose very type is open until later (`collect`, `into`, `sum`, `parse().unwrap()`, ...) is passed by; no
@@ -47,7 +50,7 @@
 //! # From ordinary async Rust
 //!
 //! A fiber function gives a future there, and `.await` runs it. In a fiber body, `wo::wait(future)` waits for a future
-//! of another library.
+//! of another library, and `wo::wait_unless_cancelled(future)` does until a deadline, a race or a cancel ends it.
 //!
 //! [`wo::spawn`]: https://docs.rs/wo/latest/wo/fn.spawn.html
 
@@ -179,6 +182,25 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// # #[wo::main]
 /// # fn main() { assert!(is_even(10)); }
+/// ```
+///
+/// # As a test
+///
+/// Under `#[test]`, in either order, the function runs as the main fiber of a program of its own: on one shard, and on
+/// the kernel that `WO_IO` names. What a test may return it may, too.
+///
+/// ```
+/// # /*
+/// #[test]
+/// # */
+/// #[wo::fiber]
+/// fn sleeping_takes_time() -> wo::IoResult<()> {
+///     let start = wo::now();
+///     wo::sleep(std::time::Duration::from_millis(1))?;
+///     assert!(wo::now() > start);
+///     Ok(())
+/// }
+/// # fn main() -> impl std::process::Termination { sleeping_takes_time() }
 /// ```
 #[proc_macro_attribute]
 pub fn fiber(args: TokenStream, item: TokenStream) -> TokenStream {

@@ -64,9 +64,21 @@ const WRAPPING: &[&str] = &["dangling", "from", "from_raw", "new", "new_cyclic",
 /// Functions of `std::mem` that take a reference to what is expected of them.
 const MEM: &[&str] = &["replace", "take"];
 
-/// Functions of wo's that are known without `wo::`, too.
-const WITHOUT_PREFIX: &[&str] =
-    &["protect", "spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
+/// Functions of wo's that are known without `wo::`, too, since hardly anybody else's are called so. The others are
+/// known by a `use` in the body they stand in.
+const WITHOUT_PREFIX: &[&str] = &[
+    "collecting_scope",
+    "protect",
+    "scope",
+    "scope_with",
+    "spawn",
+    "spawn_named",
+    "spawn_anywhere",
+    "spawn_pinned",
+    "spawn_stealable",
+    "with_deadline",
+    "with_deadline_at",
+];
 
 /// Functions of wo's that start their closure as a fiber of its own.
 const STARTS: &[&str] = &["spawn", "spawn_named", "spawn_anywhere", "spawn_pinned", "spawn_stealable"];
@@ -178,20 +190,16 @@ fn is_one_of(name: &Ident, list: &[&str]) -> bool {
     list.iter().any(|listed| name == listed)
 }
 
-/// What becomes of closures given to this function; nothing where it is none of wo's.
-pub fn takes(function: &Path) -> Option<Takes> {
-    let mut segments = function.segments.iter().map(|segment| &segment.ident);
-    let (name, prefixed) = match (segments.next(), segments.next(), segments.next()) {
-        (Some(name), None, None) => (name, false),
-        (Some(krate), Some(name), None) if krate == "wo" => (name, true),
-        _ => return None,
-    };
-    if !prefixed && !is_one_of(name, WITHOUT_PREFIX) {
-        return None;
-    }
+/// What becomes of closures given to wo's function of this name; nothing where there is none such.
+pub fn takes(name: &Ident) -> Option<Takes> {
     [(STARTS, Takes::Fiber), (RUNS, Takes::Part), (OPENS, Takes::Scope)]
         .into_iter()
         .find_map(|(list, takes)| is_one_of(name, list).then_some(takes))
+}
+
+/// The same of a function that goes by its name alone, and of which nothing tells whose it is.
+pub fn takes_unprefixed(name: &Ident) -> Option<Takes> {
+    if is_one_of(name, WITHOUT_PREFIX) { takes(name) } else { None }
 }
 
 /// Whether a closure given to this method of a scope becomes a fiber.

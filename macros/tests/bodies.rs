@@ -70,6 +70,169 @@ fn a_closure_given_to_another_spawn_is_a_closure() {
     assert_eq!(run(body()), (7, 16));
 }
 
+/// Imported outside of the bodies, as programs do; there the attribute goes by the names.
+mod imported {
+    use wo::{scope, spawn, with_deadline};
+
+    use super::parked;
+
+    #[wo::fiber]
+    pub(super) fn body() -> (u32, u32, u32) {
+        let spawned = spawn(|| parked(1)).join().unwrap();
+        let mut scoped = 0;
+        let outcome: wo::Outcome<()> = scope(|s| {
+            let child = s.fork(|| Ok(parked(2)));
+            scoped = child.join()?;
+            Ok(())
+        });
+        outcome.unwrap();
+        let timed: wo::Outcome<u32> = with_deadline(std::time::Duration::MAX, || Ok(parked(3)));
+        (spawned, scoped, timed.unwrap())
+    }
+}
+
+#[test]
+fn functions_imported_outside_are_known_by_their_names() {
+    assert_eq!(run(imported::body()), (1, 2, 3));
+}
+
+#[test]
+fn functions_imported_inside_are_known_by_their_use() {
+    #[wo::fiber]
+    fn body() -> (u32, u32, u32, Vec<u32>) {
+        use std::time::Duration;
+
+        use wo::{join, join_all as each, spawn as start, timeout};
+
+        let started = start(|| parked(1)).join().unwrap();
+        let timed: wo::Outcome<u32> = timeout(Duration::MAX, || Ok(parked(2)));
+        let joined: wo::Outcome<(u32, ())> = join((|| Ok(parked(3)), || wo::yield_now()));
+        let all: wo::Outcome<Vec<u32>> = each([4, 5], |n| Ok(parked(n)));
+        (started, timed.unwrap(), joined.unwrap().0, all.unwrap())
+    }
+    assert_eq!(run(body()), (1, 2, 3, vec![4, 5]));
+}
+
+#[test]
+fn a_name_that_is_anothers_in_the_body_is_anothers() {
+    mod elsewhere {
+        pub fn scope<R>(call: impl FnOnce(u32) -> R) -> R {
+            call(1)
+        }
+    }
+
+    #[wo::fiber]
+    fn by_use() -> u32 {
+        use elsewhere::scope;
+        scope(|n| n)
+    }
+
+    #[wo::fiber]
+    fn by_definition() -> u32 {
+        fn spawn(call: impl FnOnce() -> u32) -> u32 {
+            call()
+        }
+        spawn(|| 2)
+    }
+
+    #[wo::fiber]
+    fn by_variable() -> u32 {
+        let before = wo::spawn(|| parked(1)).join().unwrap();
+        let spawn = |call: fn() -> u32| call();
+        before + spawn(|| 2)
+    }
+
+    #[wo::fiber]
+    fn by_parameter(protect: impl Fn(fn() -> u32) -> u32) -> u32 {
+        let inner = {
+            use wo::protect;
+            protect(|| parked(1))
+        };
+        inner + protect(|| 3)
+    }
+
+    #[wo::fiber]
+    fn by_parameter_of_a_closure() -> u32 {
+        let given = |spawn: fn(fn() -> u32) -> u32| spawn(|| 5);
+        given(|call| call())
+    }
+
+    assert_eq!(run(by_use()), 1);
+    assert_eq!(run(by_definition()), 2);
+    assert_eq!(run(by_variable()), 3);
+    assert_eq!(run(by_parameter(|call| call())), 4);
+    assert_eq!(run(by_parameter_of_a_closure()), 5);
+}
+
+#[test]
+fn a_fiber_is_started_in_a_plain_closure() {
+    #[wo::fiber]
+    fn body() -> (Vec<u32>, u32, u32) {
+        let handles: Vec<_> = (0..3)
+            .map(|n| {
+                wo::spawn(|| {
+                    let mut sum = 0;
+                    for _ in 0..2 {
+                        sum += parked(n);
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let handles: Vec<_> = vec![handles.into_iter().map(|handle| wo::spawn(|| handle.join().unwrap()))]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut sums = Vec::new();
+        for handle in handles {
+            sums.push(handle.join().unwrap());
+        }
+        let mut in_scope = 0;
+        let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
+            let children: Vec<_> = [1, 2].into_iter().map(|n| s.fork(|| Ok(parked(n)))).collect();
+            for child in children {
+                in_scope += child.join()?;
+            }
+            Ok(())
+        });
+        outcome.unwrap();
+        // What is no fiber's body stays as plain as it was.
+        let plain = [1, 2].iter().map(|n| Some(1).map_or(0, |more| n + more)).map(|n| n.max(parked_not(n))).sum();
+        (sums, in_scope, plain)
+    }
+
+    fn parked_not(n: u32) -> u32 {
+        n
+    }
+
+    assert_eq!(run(body()), (vec![0, 2, 4], 3, 5));
+}
+
+#[test]
+fn errors_of_joins_and_of_blocking_calls_are_those_of_verbs_with_a_question_mark() {
+    #[wo::fiber]
+    fn body(fails: u32) -> wo::IoResult<u32> {
+        match fails {
+            0 => return Ok(wo::blocking(|| 1)? + wo::spawn(|| parked(2)).join()?),
+            1 => wo::blocking(|| panic!("on the pool"))?,
+            _ => wo::spawn(|| {
+                if true {
+                    panic!("in a fiber")
+                }
+            })
+            .join()?,
+        }
+        Ok(0)
+    }
+    assert_eq!(run(body(0)), Ok(3));
+    let on_the_pool = run(body(1)).expect_err("it panicked");
+    assert_eq!((on_the_pool.errno(), on_the_pool.op()), (0, wo::OpKind::Job));
+    assert!(on_the_pool.to_string().contains("panicked: on the pool"), "{on_the_pool}");
+    let in_a_fiber = run(body(2)).expect_err("it panicked");
+    assert_eq!((in_a_fiber.errno(), in_a_fiber.op()), (0, wo::OpKind::Join));
+    assert!(in_a_fiber.to_string().contains("panicked: in a fiber"), "{in_a_fiber}");
+}
+
 type Journal = Rc<RefCell<String>>;
 
 /// What two fibers write, turn by turn, when every turn of a loop ends the fiber's turn.

@@ -68,6 +68,10 @@ fn check() {
     let bad = play("environment", &[("WO_REDUCTIONS", "many")]);
     assert_eq!(bad.status.code(), Some(1), "a bad environment stops it at the start: {bad:?}");
     assert!(stderr(&bad).contains("WO_REDUCTIONS") && stderr(&bad).contains("many"), "{bad:?}");
+
+    let misspelt = play("environment", &[("WO_SHARD", "2"), ("WO_ID", "of the program's own")]);
+    assert_eq!(misspelt.status.code(), Some(0), "another's variable stops nobody: {misspelt:?}");
+    assert_eq!(stderr(&misspelt), "wo: WO_SHARD is set, which wo does not know: is WO_SHARDS meant?\n");
 }
 
 fn play(part: &str, environment: &[(&str, &str)]) -> Output {

@@ -90,9 +90,9 @@ impl Rewriter<'_> {
     }
 
     /// Closures handed to wo's own functions become fibers, or parts of this one.
-    fn callee_and_arguments(&mut self, call: &mut ExprCall) {
+    pub(super) fn callee_and_arguments(&mut self, call: &mut ExprCall) {
         let takes = match &*call.func {
-            Expr::Path(function) => names::takes(&function.path),
+            Expr::Path(function) => self.imports.takes(&function.path),
             _ => None,
         };
         self.visit_expr_mut(&mut call.func);
@@ -102,7 +102,7 @@ impl Rewriter<'_> {
     }
 
     /// The same of a method of a scope.
-    fn receiver_and_arguments(&mut self, call: &mut ExprMethodCall) {
+    pub(super) fn receiver_and_arguments(&mut self, call: &mut ExprMethodCall) {
         let starts = names::scope_starts(&call.method) && self.scopes.gives(&call.receiver);
         let takes = starts.then_some(Takes::Child);
         self.visit_expr_mut(&mut call.receiver);
@@ -111,9 +111,10 @@ impl Rewriter<'_> {
         }
     }
 
-    /// What is given to a function that takes closures so. Several may stand in a tuple or an array.
+    /// What is given to a function that takes closures so. Several may stand in a tuple or an array. In a plain closure
+    /// there is nothing for a part of the fiber to park in.
     fn argument(&mut self, argument: &mut Expr, takes: Option<Takes>) {
-        match (argument, takes) {
+        match (argument, takes.filter(|takes| !self.plain || matches!(takes, Takes::Fiber | Takes::Child))) {
             (Expr::Closure(closure), Some(Takes::Fiber)) => closures::into_fiber(self, closure, false),
             (Expr::Closure(closure), Some(Takes::Child)) => closures::into_fiber(self, closure, true),
             (Expr::Closure(closure), Some(takes)) => closures::into_part(self, closure, takes == Takes::Scope),

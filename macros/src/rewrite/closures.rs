@@ -23,7 +23,10 @@ pub(super) fn into_fiber(rewriter: &mut Rewriter, closure: &mut ExprClosure, of_
         return;
     }
     let endless = of_scope.then(|| endless(closure)).flatten();
+    let plain = std::mem::replace(&mut rewriter.plain, false);
     walk(rewriter, closure, false);
+    rewriter.plain = plain;
+    rewriter.settled += 1;
     let output = std::mem::replace(&mut closure.output, ReturnType::Default);
     let anchor = match &output {
         ReturnType::Default => endless.and_then(|endless| anchor(&endless)),
@@ -60,14 +63,25 @@ pub(super) fn into_part(rewriter: &mut Rewriter, closure: &mut ExprClosure, open
     closure.asyncness = Some(Async(closure.or1_token.span));
 }
 
+/// A closure that is nothing to wo. A fiber may be started in it all the same, which does not park.
+pub(super) fn leave_plain(rewriter: &mut Rewriter, closure: &mut ExprClosure) {
+    if closure.asyncness.is_some() {
+        return;
+    }
+    let plain = std::mem::replace(&mut rewriter.plain, true);
+    walk(rewriter, closure, false);
+    rewriter.plain = plain;
+}
+
 fn gives_a_future(closure: &ExprClosure) -> bool {
     closure.asyncness.is_some() || matches!(*closure.body, Expr::Async(_))
 }
 
 /// Walks the body, in which the parameters hide what had their names outside.
 fn walk(rewriter: &mut Rewriter, closure: &mut ExprClosure, opens: bool) {
-    let outside = rewriter.scopes.enter();
+    let outside = (rewriter.scopes.enter(), rewriter.imports.enter());
     for (index, parameter) in closure.inputs.iter().enumerate() {
+        rewriter.imports.variable(parameter);
         if opens && index == 0 {
             rewriter.scopes.name(parameter);
         } else {
@@ -75,5 +89,6 @@ fn walk(rewriter: &mut Rewriter, closure: &mut ExprClosure, opens: bool) {
         }
     }
     rewriter.visit_expr_mut(&mut closure.body);
-    rewriter.scopes.leave(outside);
+    rewriter.scopes.leave(outside.0);
+    rewriter.imports.leave(outside.1);
 }

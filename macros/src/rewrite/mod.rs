@@ -3,19 +3,23 @@
 //! One walk over the syntax tree does three things: it settles every call ([`calls`]), puts the budget check at
 //! the head of every loop body ([`loops`]), and makes `async` the closures that wo runs as fibers ([`closures`]).
 //! Arguments of the macros of `std` are walked too ([`macros`]). The walk stops wherever an await would not
-//! belong to this body, or could not stand at all: at nested items, at other closures, at `async` and `const`
-//! blocks, at patterns, types, paths and attributes.
+//! belong to this body, or could not stand at all: at nested items, at `async` and `const` blocks, at patterns,
+//! types, paths and attributes. Other closures are plain; in them nothing is rewritten but the closures that wo runs
+//! as fibers.
 
 mod calls;
 mod closures;
 mod endless;
+mod imports;
 mod loops;
 mod macros;
 mod scopes;
 
+use proc_macro2::Span;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Arm, Attribute, Block, Expr, FnArg, Ident, Item, Local, Pat, Path, Signature, Stmt, Type};
 
+use imports::Imports;
 use scopes::Scopes;
 
 /// Rewrites `block`, the body of the function with this signature. Calls of its own name may be recursive, so the
@@ -24,55 +28,76 @@ pub fn body(block: &mut Block, sig: &Signature) {
     let mut rewriter = Rewriter {
         own_name: if sig.ident == "main" { None } else { Some(&sig.ident) },
         settled: 0,
+        plain: false,
         scopes: Scopes::default(),
+        imports: Imports::default(),
     };
     for parameter in &sig.inputs {
         if let FnArg::Typed(parameter) = parameter {
             rewriter.scopes.typed(&parameter.pat, &parameter.ty);
+            rewriter.imports.variable(&parameter.pat);
         }
     }
     rewriter.visit_block_mut(block);
 }
 
-/// The walk. `settled` counts the calls it has made awaitable so far, so that whoever rewrites a copy of
-/// something can tell whether anything changed.
+/// The walk. `settled` counts the calls it has made awaitable so far, and the fibers it has made, so that whoever
+/// rewrites a copy of something can tell whether anything changed.
 struct Rewriter<'a> {
     own_name: Option<&'a Ident>,
     settled: usize,
+    /// In a plain closure, where nothing can be awaited.
+    plain: bool,
     scopes: Scopes,
+    imports: Imports,
+}
+
+impl Rewriter<'_> {
+    fn check_budget(&self, body: &mut Block, keyword: Span) {
+        if !self.plain {
+            loops::check_budget(body, keyword);
+        }
+    }
 }
 
 impl VisitMut for Rewriter<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         match expr {
-            Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => {}
+            Expr::Async(_) | Expr::Const(_) => {}
+            Expr::Closure(closure) => closures::leave_plain(self, closure),
+            Expr::Call(call) if self.plain => self.callee_and_arguments(call),
             Expr::Call(call) => {
                 if let Some(settling) = self.function_call(call) {
                     settling.apply(expr);
                 }
             }
+            Expr::MethodCall(call) if self.plain => self.receiver_and_arguments(call),
             Expr::MethodCall(call) => {
                 if let Some(settling) = self.method_call(call) {
                     settling.apply(expr);
                 }
             }
             Expr::Await(wait) => self.awaited(&mut wait.base),
-            Expr::Reference(reference) => {
+            Expr::Reference(reference) if !self.plain => {
                 self.visit_expr_mut(&mut reference.expr);
                 calls::forget_expected_type(&mut reference.expr);
             }
             Expr::Repeat(repeat) => self.visit_expr_mut(&mut repeat.expr),
             Expr::ForLoop(turn) => {
-                visit_mut::visit_expr_for_loop_mut(self, turn);
-                loops::check_budget(&mut turn.body, turn.for_token.span);
+                let outside = self.imports.enter();
+                self.visit_expr_mut(&mut turn.expr);
+                self.imports.variable(&turn.pat);
+                self.visit_block_mut(&mut turn.body);
+                self.imports.leave(outside);
+                self.check_budget(&mut turn.body, turn.for_token.span);
             }
             Expr::While(turn) => {
                 visit_mut::visit_expr_while_mut(self, turn);
-                loops::check_budget(&mut turn.body, turn.while_token.span);
+                self.check_budget(&mut turn.body, turn.while_token.span);
             }
             Expr::Loop(turn) => {
                 visit_mut::visit_expr_loop_mut(self, turn);
-                loops::check_budget(&mut turn.body, turn.loop_token.span);
+                self.check_budget(&mut turn.body, turn.loop_token.span);
             }
             Expr::Macro(call) => match self.shown(&call.mac) {
                 Some(shown) => *expr = shown,
@@ -83,9 +108,11 @@ impl VisitMut for Rewriter<'_> {
     }
 
     fn visit_block_mut(&mut self, block: &mut Block) {
-        let outside = self.scopes.enter();
+        let outside = (self.scopes.enter(), self.imports.enter());
+        self.imports.items(block);
         visit_mut::visit_block_mut(self, block);
-        self.scopes.leave(outside);
+        self.scopes.leave(outside.0);
+        self.imports.leave(outside.1);
     }
 
     fn visit_local_mut(&mut self, local: &mut Local) {
@@ -94,6 +121,7 @@ impl VisitMut for Rewriter<'_> {
         if let Some((name, is_scope)) = variable {
             self.scopes.add(name, is_scope);
         }
+        self.imports.variable(&local.pat);
     }
 
     fn visit_stmt_mut(&mut self, stmt: &mut Stmt) {

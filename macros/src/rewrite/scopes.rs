@@ -83,10 +83,14 @@ fn plain(pattern: &Pat) -> Option<&Ident> {
     }
 }
 
-/// `Scope`, `wo::Scope<E>`, `&Scope`.
+/// `Scope`, `wo::Scope<E>`, `&Scope`; but not `std::thread::Scope`.
 fn is_scope(of_type: &Type) -> bool {
     match of_type {
-        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Scope"),
+        Type::Path(path) => {
+            let segments = &path.path.segments;
+            segments.last().is_some_and(|last| last.ident == "Scope")
+                && segments.first().is_some_and(|first| segments.len() == 1 || first.ident == "wo")
+        }
         Type::Reference(reference) => is_scope(&reference.elem),
         Type::Paren(inner) => is_scope(&inner.elem),
         Type::Group(inner) => is_scope(&inner.elem),
