@@ -21,6 +21,20 @@ pub mod monitor {
     }
 }
 
+pub mod life {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::actor::mailbox::Envelope;
+    use crate::fiber::home::Home;
+
+    /// How many messages were dead-lettered in this run of a model.
+    pub static DEAD_LETTERS: AtomicUsize = AtomicUsize::new(0);
+
+    pub fn dead_letter<M>(_home: Option<&'static Home>, _envelope: Envelope<M>) {
+        DEAD_LETTERS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 pub mod counters {
     include!(concat!(env!("OUT_DIR"), "/actor/counters.rs"));
 }

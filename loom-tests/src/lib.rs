@@ -11,6 +11,7 @@
     missing_docs,
     missing_debug_implementations,
     dead_code,
+    unused_imports,
     unused_doc_comments,
     unsafe_op_in_unsafe_fn,
     clippy::undocumented_unsafe_blocks

@@ -30,6 +30,10 @@ pub mod op {
     }
 }
 
+pub mod post {
+    include!(concat!(env!("OUT_DIR"), "/plane/post.rs"));
+}
+
 pub mod time {
     include!(concat!(env!("OUT_DIR"), "/plane/time.rs"));
 }

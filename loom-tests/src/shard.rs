@@ -27,6 +27,8 @@ pub mod pool {
             let deques: Vec<_> = (0..count).map(|_| Deque::new_lifo()).collect();
             let shared = Arc::new(Shared {
                 stealers: deques.iter().map(Deque::stealer).collect(),
+                started: AtomicUsize::new(count),
+                unused: Mutex::new(Vec::new().into_iter()),
                 unwoken: AtomicUsize::new(0),
                 parking: Mutex::new(Parking { workers: count, parked: 0, woken: 0, over: false }),
                 bell: Condvar::new(),
@@ -37,7 +39,7 @@ pub mod pool {
         }
 
         pub fn serve(&self) {
-            self.work();
+            self.work(&mut || ());
         }
     }
 }

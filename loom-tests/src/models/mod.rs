@@ -17,6 +17,7 @@ mod link;
 mod mailbox;
 mod oneshot;
 mod pool;
+mod post;
 mod shutdown;
 mod stealing;
 mod waits;
@@ -60,6 +61,7 @@ fn every_weakening_is_seen_to_fail() {
         include_str!("mailbox.rs"),
         include_str!("oneshot.rs"),
         include_str!("pool.rs"),
+        include_str!("post.rs"),
         include_str!("shutdown.rs"),
         include_str!("stealing.rs"),
         include_str!("waits.rs"),

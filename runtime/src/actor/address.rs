@@ -10,7 +10,7 @@ use crate::actor::ending;
 use crate::actor::error::TrySendError;
 use crate::actor::life::Exit;
 use crate::actor::mailbox::place::Place;
-use crate::actor::mailbox::{AnyMailbox, Envelope, Mailbox, Order, Refused};
+use crate::actor::mailbox::{AnyMailbox, Mailbox, Order, Parcel, Refused};
 use crate::actor::monitor::{Monitor, Notified, Waiting};
 use crate::actor::sending::Sending;
 use crate::error::IoResult;
@@ -31,24 +31,22 @@ pub(crate) const LIFE_BITS: u32 = 44;
 ///
 /// ```
 /// use std::collections::HashMap;
-///
-/// use wo_runtime::actor::{self, Actor, Addr};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::Addr;
 ///
 /// struct Guest;
-/// impl Actor for Guest {
-///     type Message = String;
-///     async fn receive(&mut self, _line: String) {}
+/// #[wo::actor]
+/// impl Guest {
+///     fn receive(&mut self, _line: String) {}
 /// }
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let mut names: HashMap<Addr<String>, &str> = HashMap::new();
-///     let (ada, bob) = (actor::spawn(Guest), actor::spawn(Guest));
+///     let (ada, bob) = (wo::spawn(Guest), wo::spawn(Guest));
 ///     names.insert(ada, "Ada");
 ///     names.insert(bob, "Bob");
 ///     assert_eq!(names[&ada], "Ada");
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub struct Addr<M: 'static> {
     place: Place<M>,
@@ -78,8 +76,7 @@ impl<M: Send + 'static> Addr<M> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::actor::{self, Actor, Reply};
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor::Reply;
     ///
     /// enum Count {
     ///     Add(u64),
@@ -87,9 +84,10 @@ impl<M: Send + 'static> Addr<M> {
     /// }
     ///
     /// struct Counter(u64);
-    /// impl Actor for Counter {
-    ///     type Message = Count;
-    ///     async fn receive(&mut self, message: Count) {
+    ///
+    /// #[wo::actor]
+    /// impl Counter {
+    ///     fn receive(&mut self, message: Count) {
     ///         match message {
     ///             Count::Add(more) => self.0 += more,
     ///             Count::Get(reply) => drop(reply.send(self.0)),
@@ -97,15 +95,14 @@ impl<M: Send + 'static> Addr<M> {
     ///     }
     /// }
     ///
-    /// let total = Builder::new().run(|| async {
-    ///     let counter = actor::spawn(Counter(0));
+    /// #[wo::main]
+    /// fn main() {
+    ///     let counter = wo::spawn(Counter(0));
     ///     for n in 1..=10 {
-    ///         counter.send(Count::Add(n)).await.unwrap();
+    ///         counter.send(Count::Add(n)).unwrap();
     ///     }
-    ///     counter.ask(Count::Get).await
-    /// })?;
-    /// assert_eq!(total, Ok(55));
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    ///     assert_eq!(counter.ask(Count::Get), Ok(55));
+    /// }
     /// ```
     #[inline]
     pub fn send(self, message: M) -> Call<Sending<M>> {
@@ -119,12 +116,13 @@ impl<M: Send + 'static> Addr<M> {
     /// The message comes back when the mailbox is full, or the actor has ended or takes no more.
     #[inline]
     pub fn try_send(self, message: M) -> Result<(), TrySendError<M>> {
-        self.place.get().push(self.life, Envelope { message, asked: None }).map_err(|refused| {
-            counters::count_unsent(self.place.get().head().home(), counters::RETURNED);
-            match refused {
-                Refused::Full(envelope) => TrySendError::Full(envelope.message),
-                Refused::Closed(envelope) => TrySendError::Closed(envelope.message),
-            }
+        let mut message = Some(Parcel::new(message));
+        let Err(refused) = self.place.get().push(self.life, &mut message, || None) else { return Ok(()) };
+        let Some(message) = message.map(Parcel::open) else { return Ok(()) };
+        counters::count_unsent(self.place.get().head().home(), counters::RETURNED);
+        Err(match refused {
+            Refused::Full => TrySendError::Full(message),
+            Refused::Closed => TrySendError::Closed(message),
         })
     }
 
@@ -201,13 +199,13 @@ impl<M: Send + 'static> Addr<M> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::actor::{self, Actor, Exit, Reply};
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor::{Exit, Reply};
     ///
     /// struct Quick;
-    /// impl Actor for Quick {
-    ///     type Message = ();
-    ///     async fn receive(&mut self, _: ()) {}
+    ///
+    /// #[wo::actor]
+    /// impl Quick {
+    ///     fn receive(&mut self, _: ()) {}
     /// }
     ///
     /// enum Watch {
@@ -215,11 +213,11 @@ impl<M: Send + 'static> Addr<M> {
     ///     Seen(Reply<Vec<Exit>>),
     /// }
     ///
-    /// #[derive(Default)]
     /// struct Watcher(Vec<Exit>);
-    /// impl Actor for Watcher {
-    ///     type Message = Watch;
-    ///     async fn receive(&mut self, message: Watch) {
+    ///
+    /// #[wo::actor]
+    /// impl Watcher {
+    ///     fn receive(&mut self, message: Watch) {
     ///         match message {
     ///             Watch::Ended(exit) => self.0.push(exit),
     ///             Watch::Seen(reply) => drop(reply.send(self.0.clone())),
@@ -227,15 +225,14 @@ impl<M: Send + 'static> Addr<M> {
     ///     }
     /// }
     ///
-    /// let seen = Builder::new().run(|| async {
-    ///     let (quick, watcher) = (actor::spawn(Quick), actor::spawn(Watcher::default()));
+    /// #[wo::main]
+    /// fn main() {
+    ///     let (quick, watcher) = (wo::spawn(Quick), wo::spawn(Watcher(Vec::new())));
     ///     quick.notify_end(watcher, Watch::Ended);
     ///     quick.stop();
-    ///     quick.ended().await.unwrap();
-    ///     watcher.ask(Watch::Seen).await.unwrap()
-    /// })?;
-    /// assert_eq!(seen, [Exit::Stopped]);
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    ///     quick.ended().unwrap();
+    ///     assert_eq!(watcher.ask(Watch::Seen).unwrap(), [Exit::Stopped]);
+    /// }
     /// ```
     pub fn notify_end<N: Send + 'static>(self, to: Addr<N>, make: impl FnOnce(Exit) -> N + Send + 'static) {
         let notified: Box<dyn Monitor> = Box::new(Notified { to, make });

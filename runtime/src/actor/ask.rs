@@ -7,6 +7,7 @@
 //! When the asker's deadline passes it marks the place as expired and wakes the handler, whose verbs are then
 //! cancelled. A request that is marked before its turn comes is not handled at all.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +19,7 @@ use crate::actor::address::Addr;
 use crate::actor::counters;
 use crate::actor::error::AskError;
 use crate::actor::life;
-use crate::actor::mailbox::{Answer, Answerer, Asker, Envelope, Head, Refused, Room, answer};
+use crate::actor::mailbox::{Answer, Answerer, Asker, Envelope, Head, Parcel, Refused, Room, answer};
 use crate::actor::running;
 use crate::actor::waits::Wait;
 use crate::error::OpKind;
@@ -83,6 +84,39 @@ impl<T: Send> Asked for Answer<T> {
 
 /// The place for an answer, inside a request. It may be kept and answered later, from anywhere; dropped without an
 /// answer, it tells the asker so.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::Reply;
+///
+/// struct Waiters(Vec<Reply<&'static str>>);
+///
+/// #[wo::actor]
+/// impl Waiters {
+///     #[message]
+///     fn wait(&mut self, reply: Reply<&'static str>) {
+///         self.0.push(reply); // answered later
+///     }
+///
+///     #[message(send)]
+///     fn open(&mut self) {
+///         for reply in self.0.drain(..) {
+///             let _ = reply.send("come in");
+///         }
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::actor::AskError> {
+///     let door = wo::spawn(Waiters(Vec::new()));
+///     let waiting = wo::spawn(|| door.wait());
+///     wo::yield_now().expect("nothing cancels this");
+///     door.open().expect("nothing cancels this");
+///     assert_eq!(waiting.join().expect("it does not panic")?, "come in");
+///     Ok(())
+/// }
+/// ```
 pub struct Reply<T> {
     answerer: Option<Answerer<T>>,
 }
@@ -111,8 +145,34 @@ impl<T> Drop for Reply<T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(answerer) = self.answerer.take() {
-            answerer.fail(if std::thread::panicking() { AskError::Panicked } else { AskError::NoReply });
+            answerer.fail(match () {
+                () if std::thread::panicking() => AskError::Panicked,
+                () if ENDS.get() => AskError::Stopped,
+                () => AskError::NoReply,
+            });
         }
+    }
+}
+
+thread_local! {
+    /// An actor ends just now: what replies it drops were not passed over.
+    static ENDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While this lives, the thread drops an actor's state, or runs a handler whose verbs its end has cancelled.
+pub(crate) struct Ending {
+    before: bool,
+}
+
+impl Ending {
+    pub(crate) fn begin() -> Ending {
+        Ending { before: ENDS.replace(true) }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDS.set(self.before);
     }
 }
 
@@ -125,7 +185,7 @@ impl<T> fmt::Debug for Reply<T> {
 /// The future of an ask. Dropped half-way, the answer goes to nobody.
 pub struct Ask<M: Send + 'static, T: Send + 'static> {
     addr: Addr<M>,
-    request: Option<Envelope<M>>,
+    request: Option<Parcel<M>>,
     asker: Asker<T>,
     /// Its own, unless one around it is nearer.
     deadline: Option<Instant>,
@@ -147,9 +207,7 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
             (own, around) => (own, own.or(around)),
         };
         let (asker, answerer) = answer(nearest);
-        let message = make(Reply { answerer: Some(answerer) });
-        let asked: Arc<dyn Asked> = Arc::clone(asker.place()) as Arc<dyn Asked>;
-        let request = Some(Envelope { message, asked: Some(asked) });
+        let request = Some(Parcel::new(make(Reply { answerer: Some(answerer) })));
         let ends = nearest.is_some();
         Ask { addr, request, asker, deadline, ends, timer: None, room: None, charge: Charge::new(), begun: false }
     }
@@ -246,34 +304,48 @@ impl<M: Send + 'static, T: Send + 'static> Ask<M, T> {
 
     /// Sends the request, waiting for room; ready without an error once it is on its way.
     fn send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AskError>> {
-        let Some(mut request) = self.request.take() else { return Poll::Ready(Ok(())) };
+        if self.request.is_none() {
+            return Poll::Ready(Ok(()));
+        }
         let (mailbox, life) = self.addr.parts();
         // In line already, it looks there first.
         let mut push = self.room.is_none().then_some(false);
         loop {
             if let Some(given) = push {
-                match if given { mailbox.push_given(life, request) } else { mailbox.push(life, request) } {
+                let place = self.asker.place();
+                let asked = || Some(Arc::clone(place) as Arc<dyn Asked>);
+                let request = &mut self.request;
+                match if given { mailbox.push_given(life, request, asked) } else { mailbox.push(life, request, asked) }
+                {
                     Ok(()) => return Poll::Ready(Ok(())),
-                    Err(Refused::Closed(request)) => {
-                        let home = mailbox.head().home();
-                        // It hears of it at once.
-                        self.asker.leave();
-                        counters::count(home, counters::SENT);
-                        life::dead_letter(home, request);
+                    Err(Refused::Closed) => {
+                        self.reach_nobody();
                         return Poll::Ready(Err(AskError::Closed));
                     }
-                    Err(Refused::Full(refused)) => request = refused,
+                    Err(Refused::Full) => {}
                 }
             }
             // The circle was looked for already: what the request waits for in line is what it waits for after.
             let room = mailbox.wait_for_room(life, self.room, cx.waker(), None);
             if let Room::Waits(number) = room {
                 self.room = Some(number);
-                self.request = Some(request);
                 return Poll::Pending;
             }
             self.room = None;
             push = Some(room == Room::Given);
+        }
+    }
+
+    /// The actor takes no more requests.
+    #[cold]
+    fn reach_nobody(&mut self) {
+        // It hears of it at once.
+        self.asker.leave();
+        if let Some(message) = self.request.take() {
+            let home = self.addr.parts().0.head().home();
+            counters::count(home, counters::SENT);
+            let asked = Some(Arc::clone(self.asker.place()) as Arc<dyn Asked>);
+            life::dead_letter(home, Envelope { message, asked });
         }
     }
 

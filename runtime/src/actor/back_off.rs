@@ -3,6 +3,16 @@
 use std::time::Duration;
 
 /// Always the same span.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::actor::back_off::constant;
+///
+/// let back_off = constant(Duration::from_secs(1));
+/// assert_eq!((back_off(0), back_off(9)), (Duration::from_secs(1), Duration::from_secs(1)));
+/// ```
 pub fn constant(span: Duration) -> impl Fn(u32) -> Duration + Clone + Send + 'static {
     move |_| span
 }
@@ -13,7 +23,7 @@ pub fn constant(span: Duration) -> impl Fn(u32) -> Duration + Clone + Send + 'st
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::actor::back_off::exponential;
+/// use wo::actor::back_off::exponential;
 ///
 /// let back_off = exponential(Duration::from_millis(100), Duration::from_secs(1));
 /// let millis: Vec<u128> = (0..6).map(|restart| back_off(restart).as_millis()).collect();

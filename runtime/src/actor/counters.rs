@@ -20,28 +20,27 @@ pub(crate) const LIVES: usize = 5;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{self, Actor, Addr};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{self, Addr};
 ///
 /// struct Sink;
-/// impl Actor for Sink {
-///     type Message = u32;
-///     async fn receive(&mut self, _: u32) {}
+/// #[wo::actor]
+/// impl Sink {
+///     fn receive(&mut self, _: u32) {}
 /// }
 ///
-/// Builder::new().run(|| async {
-///     let sink: Addr<u32> = actor::spawn(Sink);
+/// #[wo::main]
+/// fn main() {
+///     let sink: Addr<u32> = wo::spawn(Sink);
 ///     for n in 0..10 {
-///         sink.send(n).await.unwrap();
+///         sink.send(n).unwrap();
 ///     }
 ///     sink.stop();
-///     sink.ended().await.unwrap();
-///     sink.send(11).await.unwrap(); // nobody is there: dropped, and counted
+///     sink.ended().unwrap();
+///     sink.send(11).unwrap(); // nobody is there: dropped, and counted
 ///     let counters = actor::counters();
 ///     assert_eq!((counters.sent, counters.handled, counters.dead_lettered), (11, 10, 1));
 ///     assert_eq!(counters.queued(), 0);
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -67,6 +66,26 @@ impl Counters {
 
 /// The counts of this program so far, summed over its shards. While other shards run they are a snapshot that is a
 /// moment old; outside a program all are zero.
+///
+/// # Examples
+///
+/// ```
+/// struct Sink;
+///
+/// #[wo::actor]
+/// impl Sink {
+///     fn receive(&mut self, _: u32) {}
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let sink = wo::spawn(Sink);
+///     sink.send(1).unwrap();
+///     sink.stop();
+///     sink.ended().unwrap();
+///     assert_eq!(wo::actor::counters().handled, 1);
+/// }
+/// ```
 pub fn counters() -> Counters {
     here(|here| {
         let sum = |which| here.program.homes().map(|home| home.tally.sum(which)).sum();

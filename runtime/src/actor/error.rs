@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// A send that parked in vain; the message comes back.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::SendError;
+///
+/// let refused = SendError::Cancelled("hello");
+/// assert!(!refused.is_full());
+/// assert_eq!(refused.into_message(), "hello");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError<M> {
@@ -45,6 +55,28 @@ impl<M> fmt::Debug for SendError<M> {
 impl<M> std::error::Error for SendError<M> {}
 
 /// A message that was not taken at once; it comes back.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::{Options, TrySendError};
+///
+/// struct Sink;
+///
+/// #[wo::actor]
+/// impl Sink {
+///     fn receive(&mut self, _: u32) {}
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let sink = Options::new().bound(1).spawn(Sink);
+///     sink.try_send(1).unwrap();
+///     let refused = sink.try_send(2).unwrap_err();
+///     assert!(refused.is_full());
+///     assert_eq!(refused.into_message(), 2);
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<M> {
     /// The mailbox is full.
@@ -85,12 +117,38 @@ impl<M> fmt::Debug for TrySendError<M> {
 impl<M> std::error::Error for TrySendError<M> {}
 
 /// Why an ask has no answer.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::actor::AskError;
+///
+/// struct Slow;
+///
+/// #[wo::actor]
+/// impl Slow {
+///     #[message]
+///     fn nap(&mut self) {
+///         let _ = wo::sleep(Duration::from_secs(3600));
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let slow = wo::spawn(Slow);
+///     assert_eq!(slow.nap_by(Duration::from_millis(1)), Err(AskError::Deadline));
+///     slow.kill();
+///     let _ = slow.ended();
+///     assert_eq!(slow.nap(), Err(AskError::Closed));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AskError {
     /// The actor had ended, or took no more messages, when it was asked.
     Closed,
-    /// The actor ended before it answered.
+    /// The actor ended before it answered: its state, which had kept the reply, or its handler, which a kill cut short.
     Stopped,
     /// The handler panicked.
     Panicked,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::actor::ask::Asked;
+use crate::actor::ask::{Asked, Ending};
 use crate::actor::error::AskError;
 use crate::actor::life::{Exit, Life};
 use crate::actor::running;
@@ -89,7 +89,9 @@ impl<F: Future<Output = ()>, M: Send + 'static> Future for Guard<'_, F, M> {
         let deadline = this.asked.as_ref().and_then(|asked| asked.deadline());
         scope::set_around(reason, deadline.map(|deadline| deadline.since(Instant::ORIGIN)));
         running::set(Some(mailbox));
+        let ending = killed.then(Ending::begin);
         let polled = catch_unwind(AssertUnwindSafe(|| this.future.poll(cx)));
+        drop(ending);
         running::set(None);
         scope::set_around(None, None);
         if let Some(reason) = running::take_failure() {

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::actor::ask::Asked;
+use crate::actor::ask::{Asked, Ending};
 use crate::actor::control::{Control, Permission};
 use crate::actor::counters;
 use crate::actor::error::AskError;
@@ -26,6 +26,28 @@ use crate::plane::backend::discard;
 use crate::shard::asks;
 
 /// What can be spawned as an actor. `#[wo::actor]` implements it for an `impl` that has `fn receive`.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::{Actor, Addr};
+///
+/// struct Log;
+///
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, line: String) {
+///         println!("{line}");
+///     }
+/// }
+///
+/// /// Any actor that takes lines.
+/// fn start<A: Actor<Message = String> + Send>(actor: A) -> Addr<String> {
+///     wo::spawn(actor)
+/// }
+/// # #[wo::main]
+/// # fn main() { start(Log).send("begun".to_owned()).unwrap() }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "WO-E221: `{Self}` is no actor: it has no `receive`",
     label = "this type is no actor",
@@ -54,6 +76,31 @@ pub trait Actor: Sized + 'static {
 }
 
 /// How an actor ended.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::Exit;
+///
+/// struct Glass;
+///
+/// #[wo::actor]
+/// impl Glass {
+///     fn receive(&mut self, _stone: ()) {
+///         panic!("broken");
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() -> Result<(), wo::IoError> {
+///     let glass = wo::spawn(Glass);
+///     glass.send(()).expect("nothing cancels this");
+///     let exit = glass.ended()?;
+///     assert!(exit.is_failure());
+///     assert_eq!(exit, Exit::Panicked("broken".to_owned()));
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exit {
@@ -115,7 +162,7 @@ pub(crate) fn dead_letter<M>(home: Option<&'static Home>, envelope: Envelope<M>)
     if let Some(asked) = asked {
         asked.fail(AskError::Stopped);
     }
-    drop_quietly(message);
+    drop_quietly(message.open());
 }
 
 /// How a state's time ended.
@@ -173,7 +220,10 @@ pub(crate) async fn live_supervised<A: Actor>(mut make: impl FnMut() -> A + 'sta
 
 /// The state's destructor runs; if it panics, that is how the state ended, unless it had failed before.
 fn after<A>(actor: Quiet<A>, ended: Ended) -> Ended {
-    match (actor.end(), ended) {
+    let ending = Ending::begin();
+    let dropped = actor.end();
+    drop(ending);
+    match (dropped, ended) {
         (Err(payload), Ended::Exit(_)) => Ended::Exit(Failure::Panic(payload).exit::<A>()),
         (Err(payload), Ended::Suspended) => Ended::Failed(Failure::Panic(payload).exit::<A>()),
         (Err(payload), ended @ Ended::Failed(_)) => {
@@ -192,8 +242,8 @@ fn after<A>(actor: Quiet<A>, ended: Ended) -> Ended {
 fn incarnation<'a, A: Actor>(actor: &'a mut A, life: &'a Life<A::Message>) -> impl Future<Output = Ended> + 'a {
     async move {
         if fiber::notes_waits() {
-            let head = life.mailbox.head();
-            asks::note_actor(life.number(), std::any::type_name::<A>(), || head.is_parked());
+            let mailbox = life.mailbox;
+            asks::note_actor(life.number(), std::any::type_name::<A>(), || mailbox.is_parked());
         }
         if let Err(failure) = life.guard(actor.started(), &None).await {
             return Ended::Failed(failure.exit::<A>());
@@ -208,11 +258,11 @@ fn incarnation<'a, A: Actor>(actor: &'a mut A, life: &'a Life<A::Message>) -> im
             let Some(Envelope { message, asked }) = life.mailbox.pop() else { continue };
             if asked.as_ref().is_some_and(|asked| asked.is_void()) {
                 counters::count(None, counters::EXPIRED);
-                drop_quietly(message);
+                drop_quietly(message.open());
                 continue;
             }
             counters::count(None, counters::HANDLED);
-            let handled = life.guard(actor.receive(message), &asked).await;
+            let handled = life.guard(actor.receive(message.open()), &asked).await;
             let is_expired = match after_message(asked, handled) {
                 Ok(is_expired) => is_expired,
                 Err(failure) => return Ended::Failed(failure.exit::<A>()),
@@ -388,9 +438,10 @@ impl<M: Send + 'static> Future for NextMessage<'_, M> {
         if charge.is_due(cx) {
             return Poll::Pending;
         }
-        if life.mailbox.has_message(cx.waker()) {
-            return Poll::Ready(Next::Message);
+        if drains {
+            let has_message = life.mailbox.has_last_message(cx.waker());
+            return Poll::Ready(if has_message { Next::Message } else { Next::End(Order::Drain) });
         }
-        if drains { Poll::Ready(Next::End(Order::Drain)) } else { Poll::Pending }
+        if life.mailbox.has_message(cx.waker()) { Poll::Ready(Next::Message) } else { Poll::Pending }
     }
 }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::actor::address::Addr;
 use crate::actor::counters;
 use crate::actor::life::{self, Exit};
-use crate::actor::mailbox::{Envelope, Refused};
+use crate::actor::mailbox::{Envelope, Parcel};
 use crate::fiber::oneshot;
 
 /// The shortest list that is looked through for those who lost interest.
@@ -95,12 +95,13 @@ impl<N: Send + 'static, F: FnOnce(Exit) -> N + Send> Notified<N, F> {
             Err(payload) => return life::report("a function that makes a message about an actor's end", payload),
         };
         let (mailbox, life) = to.parts();
-        match mailbox.push_anyway(life, Envelope { message, asked: None }) {
-            Ok(()) => {}
-            Err(Refused::Full(envelope) | Refused::Closed(envelope)) => {
-                counters::count(mailbox.head().home(), counters::SENT);
-                life::dead_letter(mailbox.head().home(), envelope);
-            }
+        let mut message = Some(Parcel::new(message));
+        if mailbox.push_anyway(life, &mut message, || None).is_err()
+            && let Some(message) = message
+        {
+            let home = mailbox.head().home();
+            counters::count(home, counters::SENT);
+            life::dead_letter(home, Envelope { message, asked: None });
         }
     }
 }

@@ -17,6 +17,27 @@ use crate::shard::asks;
 use crate::shard::program::here;
 
 /// Why a name was not given.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::{self, NameError};
+///
+/// struct Log;
+///
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, _line: String) {}
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let log = wo::spawn(Log);
+///     actor::register("log", log).expect("nobody has that name");
+///     let refused = actor::register("log", log).unwrap_err();
+///     assert!(matches!(refused, NameError::Taken { name } if name == "log"));
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
@@ -62,28 +83,27 @@ impl std::error::Error for NameError {}
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{self, Actor};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor;
 ///
 /// struct Log;
-/// impl Actor for Log {
-///     type Message = String;
-///     async fn receive(&mut self, line: String) {
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, line: String) {
 ///         println!("{line}");
 ///     }
 /// }
 ///
-/// Builder::new().run(|| async {
-///     let log = actor::spawn(Log);
+/// #[wo::main]
+/// fn main() {
+///     let log = wo::spawn(Log);
 ///     actor::register("log", log).unwrap();
 ///     let found = actor::lookup::<String>("log").unwrap();
-///     found.send("found it".to_owned()).await.unwrap();
+///     found.send("found it".to_owned()).unwrap();
 ///     assert!(actor::register("log", log).is_err());
 ///     log.stop();
-///     log.ended().await.unwrap();
+///     log.ended().unwrap();
 ///     assert_eq!(actor::lookup::<String>("log"), None);
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub fn register<M: Send + 'static>(name: &str, addr: Addr<M>) -> Result<(), NameError> {
     let reservation = Reservation::of(name)?;
@@ -97,6 +117,27 @@ pub fn register<M: Send + 'static>(name: &str, addr: Addr<M>) -> Result<(), Name
 }
 
 /// The actor of that name, if it takes messages of type `M`, and takes any at all.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor;
+///
+/// struct Log;
+///
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, _line: String) {}
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let log = wo::spawn(Log);
+///     actor::register("log", log).expect("nobody has that name");
+///     assert_eq!(actor::lookup::<String>("log"), Some(log));
+///     assert_eq!(actor::lookup::<u64>("log"), None, "it takes no numbers");
+/// }
+/// ```
 pub fn lookup<M: Send + 'static>(name: &str) -> Option<Addr<M>> {
     let names = names()?;
     let map = names.lock();
@@ -107,6 +148,27 @@ pub fn lookup<M: Send + 'static>(name: &str) -> Option<Addr<M>> {
 }
 
 /// Takes a name from the actor that has it; false when nobody had it.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor;
+///
+/// struct Log;
+///
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, _line: String) {}
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let log = wo::spawn(Log);
+///     actor::register("log", log).expect("nobody has that name");
+///     assert!(actor::unregister("log") && !actor::unregister("log"));
+///     assert!(log.is_open(), "it goes on without a name");
+/// }
+/// ```
 pub fn unregister(name: &str) -> bool {
     names().is_some_and(|names| {
         let mut map = names.lock();

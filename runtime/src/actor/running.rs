@@ -48,30 +48,29 @@ pub(crate) fn take_failure() -> Option<String> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{self, Actor};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor;
 ///
 /// struct Countdown;
-/// impl Actor for Countdown {
-///     type Message = u32;
-///     async fn receive(&mut self, left: u32) {
+/// #[wo::actor]
+/// impl Countdown {
+///     fn receive(&mut self, left: u32) {
 ///         let own = actor::this::<u32>().unwrap();
 ///         if left == 0 {
 ///             own.stop();
 ///         } else {
-///             own.send(left - 1).await.unwrap();
+///             own.send(left - 1).unwrap();
 ///         }
 ///     }
 /// }
 ///
-/// Builder::new().run(|| async {
-///     let countdown = actor::spawn(Countdown);
-///     countdown.send(10).await.unwrap();
-///     countdown.ended().await.unwrap();
+/// #[wo::main]
+/// fn main() {
+///     let countdown = wo::spawn(Countdown);
+///     countdown.send(10).unwrap();
+///     countdown.ended().unwrap();
 ///     assert_eq!(actor::counters().handled, 11);
 ///     assert!(actor::this::<u32>().is_none());
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub fn this<M: Send + 'static>() -> Option<Addr<M>> {
     let mailbox = RUNNING.get()?.as_any().downcast_ref::<Mailbox<M>>()?;
@@ -87,25 +86,24 @@ pub fn this<M: Send + 'static>() -> Option<Addr<M>> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{self, Actor, Exit};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{self, Exit};
 ///
 /// struct Picky;
-/// impl Actor for Picky {
-///     type Message = u32;
-///     async fn receive(&mut self, number: u32) {
+/// #[wo::actor]
+/// impl Picky {
+///     fn receive(&mut self, number: u32) {
 ///         if number == 13 {
 ///             actor::fail(format!("{number} is not for me"));
 ///         }
 ///     }
 /// }
 ///
-/// Builder::new().run(|| async {
-///     let picky = actor::spawn(Picky);
-///     picky.send(13).await.unwrap();
-///     assert_eq!(picky.ended().await.unwrap(), Exit::Failed("13 is not for me".to_owned()));
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let picky = wo::spawn(Picky);
+///     picky.send(13).unwrap();
+///     assert_eq!(picky.ended().unwrap(), Exit::Failed("13 is not for me".to_owned()));
+/// }
 /// ```
 pub fn fail(reason: impl Display) -> bool {
     if RUNNING.get().is_none() {

@@ -9,7 +9,7 @@ use crate::actor::address::Addr;
 use crate::actor::counters;
 use crate::actor::error::SendError;
 use crate::actor::life;
-use crate::actor::mailbox::{Envelope, Refused, Room};
+use crate::actor::mailbox::{Envelope, Parcel, Refused, Room};
 use crate::actor::running;
 use crate::error::OpKind;
 use crate::fiber::{self, Charge};
@@ -17,7 +17,7 @@ use crate::fiber::{self, Charge};
 /// The future of [`Addr::send`].
 pub struct Sending<M: Send + 'static> {
     addr: Addr<M>,
-    message: Option<M>,
+    message: Option<Parcel<M>>,
     room: Option<u64>,
     charge: Charge,
 }
@@ -25,48 +25,56 @@ pub struct Sending<M: Send + 'static> {
 impl<M: Send + 'static> Sending<M> {
     #[inline]
     pub(crate) fn new(addr: Addr<M>, message: M) -> Sending<M> {
-        Sending { addr, message: Some(message), room: None, charge: Charge::new() }
+        Sending { addr, message: Some(Parcel::new(message)), room: None, charge: Charge::new() }
     }
 
     /// The mailbox was full.
     #[cold]
-    fn wait_for_room(&mut self, message: M, cx: &mut Context<'_>) -> Poll<Result<(), SendError<M>>> {
+    fn wait_for_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError<M>>> {
         let (mailbox, life) = self.addr.parts();
-        let home = mailbox.head().home();
-        let mut message = message;
         loop {
             if fiber::is_cancelled() {
                 self.leave_line();
-                counters::count_unsent(home, counters::RETURNED);
-                return Poll::Ready(Err(SendError::Cancelled(message)));
+                return self.come_back(SendError::Cancelled);
             }
-            let envelope = Envelope { message, asked: None };
             let pushed = match mailbox.wait_for_room(life, self.room, cx.waker(), running::head()) {
                 Room::Waits(number) => {
                     self.room = Some(number);
-                    self.message = Some(envelope.message);
                     fiber::waits_for(OpKind::Put);
                     return Poll::Pending;
                 }
                 Room::Never => {
                     self.room = None;
-                    counters::count_unsent(home, counters::RETURNED);
-                    return Poll::Ready(Err(SendError::Full(envelope.message)));
+                    return self.come_back(SendError::Full);
                 }
-                Room::Given => mailbox.push_given(life, envelope),
-                Room::Look => mailbox.push(life, envelope),
+                Room::Given => mailbox.push_given(life, &mut self.message, || None),
+                Room::Look => mailbox.push(life, &mut self.message, || None),
             };
             self.room = None;
             match pushed {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(Refused::Closed(envelope)) => {
-                    counters::count(home, counters::SENT);
-                    life::dead_letter(home, envelope);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(Refused::Full(envelope)) => message = envelope.message,
+                Err(Refused::Closed) => return self.reach_nobody(),
+                Err(Refused::Full) => {}
             }
         }
+    }
+
+    /// The message comes back to its sender.
+    fn come_back(&mut self, error: fn(M) -> SendError<M>) -> Poll<Result<(), SendError<M>>> {
+        let Some(message) = self.message.take() else { return Poll::Ready(Ok(())) };
+        counters::count_unsent(self.addr.parts().0.head().home(), counters::RETURNED);
+        Poll::Ready(Err(error(message.open())))
+    }
+
+    /// The actor takes no more messages.
+    #[cold]
+    fn reach_nobody(&mut self) -> Poll<Result<(), SendError<M>>> {
+        if let Some(message) = self.message.take() {
+            let home = self.addr.parts().0.head().home();
+            counters::count(home, counters::SENT);
+            life::dead_letter(home, Envelope { message, asked: None });
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Waits for room no longer.
@@ -89,19 +97,14 @@ impl<M: Send + 'static> Future for Sending<M> {
         if this.charge.is_due(cx) {
             return Poll::Pending;
         }
-        let Some(message) = this.message.take() else { return Poll::Ready(Ok(())) };
         if this.room.is_some() {
-            return this.wait_for_room(message, cx);
+            return this.wait_for_room(cx);
         }
         let (mailbox, life) = this.addr.parts();
-        match mailbox.push(life, Envelope { message, asked: None }) {
+        match mailbox.push(life, &mut this.message, || None) {
             Ok(()) => Poll::Ready(Ok(())),
-            Err(Refused::Closed(envelope)) => {
-                counters::count(mailbox.head().home(), counters::SENT);
-                life::dead_letter(mailbox.head().home(), envelope);
-                Poll::Ready(Ok(()))
-            }
-            Err(Refused::Full(envelope)) => this.wait_for_room(envelope.message, cx),
+            Err(Refused::Closed) => this.reach_nobody(),
+            Err(Refused::Full) => this.wait_for_room(cx),
         }
     }
 }

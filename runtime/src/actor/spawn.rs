@@ -18,22 +18,21 @@ use crate::shard::program::{Here, here};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{Actor, Options, TrySendError};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{Options, TrySendError};
 ///
 /// struct Sink;
-/// impl Actor for Sink {
-///     type Message = u32;
-///     async fn receive(&mut self, _: u32) {}
+/// #[wo::actor]
+/// impl Sink {
+///     fn receive(&mut self, _: u32) {}
 /// }
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let sink = Options::new().bound(1).spawn(Sink);
 ///     sink.try_send(1).unwrap();
 ///     assert_eq!(sink.try_send(2), Err(TrySendError::Full(2)));
-///     sink.send(2).await.unwrap(); // parks until there is room
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     sink.send(2).unwrap(); // parks until there is room
+/// }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -66,6 +65,7 @@ impl Options {
     /// # Panics
     ///
     /// Outside a program.
+    #[track_caller]
     pub fn spawn<A, Way>(self, actor: A) -> Addr<A::Message>
     where
         A: Actor + State<Way> + Send,
@@ -79,6 +79,7 @@ impl Options {
     /// # Panics
     ///
     /// Outside a program.
+    #[track_caller]
     pub fn spawn_with<A: Actor>(self, make: impl FnOnce() -> A + Send + 'static) -> Addr<A::Message> {
         self.place(None, begin(make))
     }
@@ -88,35 +89,31 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// The name is taken; nothing is spawned.
-    ///
-    /// # Panics
-    ///
-    /// Outside a program.
+    /// The name is taken, or no program runs on this thread; nothing is spawned.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::actor::{self, Actor, NameError, Options, Reply};
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor::{self, NameError, Options, Reply};
     ///
     /// struct Echo;
-    /// impl Actor for Echo {
-    ///     type Message = Reply<&'static str>;
-    ///     async fn receive(&mut self, reply: Reply<&'static str>) {
+    /// #[wo::actor]
+    /// impl Echo {
+    ///     fn receive(&mut self, reply: Reply<&'static str>) {
     ///         let _ = reply.send("hello");
     ///     }
     /// }
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() {
     ///     let echo = Options::new().spawn_named("echo", Echo).unwrap();
     ///     let taken = Options::new().spawn_named("echo", Echo).unwrap_err();
     ///     assert!(matches!(taken, NameError::Taken { .. }));
-    ///     assert_eq!(echo.ask(|reply| reply).await, Ok("hello"));
+    ///     assert_eq!(echo.ask(|reply| reply), Ok("hello"));
     ///     assert_eq!(actor::lookup("echo"), Some(echo));
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
+    #[track_caller]
     pub fn spawn_named<A, Way>(self, name: &str, actor: A) -> Result<Addr<A::Message>, NameError>
     where
         A: Actor + State<Way> + Send,
@@ -130,11 +127,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// The name is taken; nothing is spawned.
-    ///
-    /// # Panics
-    ///
-    /// Outside a program.
+    /// The name is taken, or no program runs on this thread; nothing is spawned.
+    #[track_caller]
     pub fn spawn_named_with<A: Actor>(
         self,
         name: &str,
@@ -145,6 +139,7 @@ impl Options {
     }
 
     /// Gives a life a shard and a mailbox, and has it begin there.
+    #[track_caller]
     pub(crate) fn place<M: Send + 'static>(
         self,
         control: Option<Arc<Control>>,
@@ -160,6 +155,7 @@ impl Options {
     }
 
     /// The same under a name.
+    #[track_caller]
     pub(crate) fn place_named<M: Send + 'static>(
         self,
         reservation: Reservation,
@@ -189,6 +185,7 @@ impl Options {
     }
 }
 
+#[track_caller]
 fn in_program<R>(call: impl FnOnce(&Here) -> R) -> R {
     here(call).expect("actors are spawned inside a program: under #[wo::main] or Builder::run")
 }
@@ -220,23 +217,25 @@ fn begin<A: Actor>(make: impl FnOnce() -> A + Send + 'static) -> impl FnOnce(Lif
 ///
 /// ```
 /// use std::rc::Rc;
-/// use wo_runtime::actor::{self, Actor, Reply};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{self, Reply};
 ///
 /// struct Shared(Rc<str>);
-/// impl Actor for Shared {
-///     type Message = Reply<usize>;
-///     async fn receive(&mut self, reply: Reply<usize>) {
+/// #[wo::actor]
+/// impl Shared {
+///     fn receive(&mut self, reply: Reply<usize>) {
 ///         let _ = reply.send(Rc::strong_count(&self.0));
 ///     }
 /// }
 ///
-/// Builder::new().shards(2).run(|| async {
-///     let shared = actor::spawn_with(|| Shared(Rc::from("never leaves its shard")));
-///     assert_eq!(shared.ask(|reply| reply).await, Ok(1));
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # #[wo::fiber]
+/// # fn example() {
+/// // On two shards.
+/// let shared = actor::spawn_with(|| Shared(Rc::from("never leaves its shard")));
+/// assert_eq!(shared.ask(|reply| reply), Ok(1));
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap();
 /// ```
+#[track_caller]
 pub fn spawn_with<A: Actor>(make: impl FnOnce() -> A + Send + 'static) -> Addr<A::Message> {
     Options::new().spawn_with(make)
 }

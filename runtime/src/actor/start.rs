@@ -33,6 +33,7 @@ pub trait Spawn<Kind> {
     type Moves;
 
     /// Spawns it.
+    #[track_caller]
     fn spawn(self) -> Self::Handle
     where
         Self::Moves: Send;
@@ -43,6 +44,7 @@ impl<A: Actor> Spawn<AsActor> for A {
     type Handle = Addr<A::Message>;
     type Moves = A;
 
+    #[track_caller]
     fn spawn(self) -> Addr<A::Message>
     where
         A: Send,
@@ -57,6 +59,7 @@ impl<B: IntoFiber> Spawn<AsFiber> for B {
     /// Nothing: a fiber starts where it is spawned.
     type Moves = ();
 
+    #[track_caller]
     fn spawn(self) -> JoinHandle<B::Output> {
         fiber::spawn(self)
     }
@@ -72,20 +75,21 @@ impl<B: IntoFiber> Spawn<AsFiber> for B {
 ///
 /// A fiber's body is a call of a fiber function, or a closure, of which a fiber function makes a body. It starts on
 /// this shard in its turn, and owns what it captures. It goes on when the handle is dropped; when `main` returns it is
-/// unwound. Where no shard runs on this thread, or the shard is ending, the body is dropped at once and joining says
-/// so.
+/// unwound. Where the shard is ending, the body is dropped at once and joining says so. What a fiber returns goes to
+/// whoever joins it; of one whose handle was dropped it is dropped, be it an error, so such a fiber deals with its
+/// errors itself, or is the child of a [`scope`](crate::fiber::scope), whose failure is the scope's. A panic is said on
+/// stderr in any case.
 ///
 /// `Kind` and `Way` are for the compiler to find.
 ///
 /// # Panics
 ///
-/// When an actor is spawned outside a program.
+/// Outside a program.
 ///
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{self, Actor, Reply};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::Reply;
 ///
 /// struct Counter(u64);
 ///
@@ -94,10 +98,9 @@ impl<B: IntoFiber> Spawn<AsFiber> for B {
 ///     Get(Reply<u64>),
 /// }
 ///
-/// impl Actor for Counter {
-///     type Message = Count;
-///
-///     async fn receive(&mut self, message: Count) {
+/// #[wo::actor]
+/// impl Counter {
+///     fn receive(&mut self, message: Count) {
 ///         match message {
 ///             Count::Add(more) => self.0 += more,
 ///             Count::Get(reply) => drop(reply.send(self.0)),
@@ -105,15 +108,15 @@ impl<B: IntoFiber> Spawn<AsFiber> for B {
 ///     }
 /// }
 ///
-/// let total = Builder::new().run(|| async {
-///     let counter = actor::spawn(Counter(40));
-///     let adds = actor::spawn(move || async move { counter.send(Count::Add(2)).await });
-///     adds.join().await.unwrap().unwrap();
-///     counter.ask(Count::Get).await
-/// })?;
-/// assert_eq!(total, Ok(42));
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let counter = wo::spawn(Counter(40));
+///     let adds = wo::spawn(|| counter.send(Count::Add(2)));
+///     adds.join().expect("it does not panic").expect("nothing cancels this");
+///     assert_eq!(counter.ask(Count::Get), Ok(42));
+/// }
 /// ```
+#[track_caller]
 pub fn spawn<Kind, Way, S>(what: S) -> S::Handle
 where
     S: Spawn<Kind>,

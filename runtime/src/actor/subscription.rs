@@ -14,6 +14,25 @@ use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::fiber::{self, Call};
 
 /// What happens to a message that finds a subscriber's queue full.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::{Delivery, Overflow, Topic};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let news = Topic::new();
+/// let mut first = news.subscribe(1, Overflow::DropNewest);
+/// let mut last = news.subscribe(1, Overflow::DropOldest);
+/// for n in 1..=3 {
+///     news.publish(n)?;
+/// }
+/// assert_eq!(first.recv()?.message, 1);
+/// assert_eq!(last.recv()?, Delivery { message: 3, missed: 2 });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Overflow {
     /// The oldest in the queue is dropped, and counted as missed.
@@ -116,8 +135,8 @@ impl<M> Queue<M> {
                 Offer::Dropped(message)
             }
             (Overflow::Park, Some(ticket)) => {
-                if let Some((_, kept)) = state.line.iter_mut().find(|(waits, _)| *waits == ticket) {
-                    kept.clone_from(waker);
+                if let Some(place) = place_in(&state.line, ticket) {
+                    state.line[place].1.clone_from(waker);
                 }
                 Offer::Wait(message, ticket)
             }
@@ -133,7 +152,9 @@ impl<M> Queue<M> {
     /// A publisher leaves the line without having pushed.
     pub(crate) fn leave_line(&self, ticket: u64) {
         let mut state = self.state();
-        state.line.retain(|(waits, _)| *waits != ticket);
+        if let Some(place) = place_in(&state.line, ticket) {
+            state.line.remove(place);
+        }
         state.call_the_next(self.bound);
     }
 
@@ -188,8 +209,30 @@ impl<M> State<M> {
 
 /// A place at a [`Topic`](crate::actor::Topic), with a queue of its own. It may be moved to another shard. Dropping it
 /// ends it; publishers pass it by from then on.
+///
+/// # Examples
+///
+/// ```
+/// use wo::actor::{Overflow, Topic};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let news = Topic::new();
+/// let mut reader = news.subscribe(10, Overflow::DropOldest);
+/// news.publish("extra")?;
+/// assert_eq!(reader.recv()?.message, "extra");
+/// drop(news);
+/// assert_eq!(reader.recv().unwrap_err().errno(), wo::error::errno::EPIPE, "the end");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Subscription<M> {
     pub(crate) queue: Arc<Queue<M>>,
+}
+
+/// The place of a ticket in a line. Tickets count up, so it is found by halves.
+fn place_in(line: &VecDeque<(u64, Waker)>, ticket: u64) -> Option<usize> {
+    line.binary_search_by_key(&ticket, |(waits, _)| *waits).ok()
 }
 
 impl<M: 'static> Subscription<M> {

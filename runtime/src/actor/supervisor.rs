@@ -42,8 +42,7 @@ pub enum Supervision {}
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::actor::{Actor, AskError, Reply, Supervisor, back_off};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{AskError, Reply, Supervisor, back_off};
 ///
 /// enum Sum {
 ///     Add(u32),
@@ -52,9 +51,9 @@ pub enum Supervision {}
 ///
 /// #[derive(Default)]
 /// struct Adder(u32);
-/// impl Actor for Adder {
-///     type Message = Sum;
-///     async fn receive(&mut self, message: Sum) {
+/// #[wo::actor]
+/// impl Adder {
+///     fn receive(&mut self, message: Sum) {
 ///         match message {
 ///             Sum::Add(13) => panic!("not that one"),
 ///             Sum::Add(more) => self.0 += more,
@@ -63,21 +62,21 @@ pub enum Supervision {}
 ///     }
 /// }
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let mut supervisor = Supervisor::one_for_one()
 ///         .limit(3, Duration::from_secs(10))
 ///         .back_off(back_off::exponential(Duration::from_millis(1), Duration::from_secs(1)));
 ///     let adder = supervisor.child(Adder::default);
 ///     let supervisor = supervisor.start();
 ///     for n in [1, 13, 2, 3] {
-///         adder.send(Sum::Add(n)).await.unwrap();
+///         adder.send(Sum::Add(n)).unwrap();
 ///     }
-///     assert_eq!(adder.ask(Sum::Total).await, Ok(5));
+///     assert_eq!(adder.ask(Sum::Total), Ok(5));
 ///     supervisor.stop();
-///     supervisor.ended().await.unwrap();
-///     assert_eq!(adder.ask(Sum::Total).await, Err(AskError::Closed));
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     supervisor.ended().unwrap();
+///     assert_eq!(adder.ask(Sum::Total), Err(AskError::Closed));
+/// }
 /// ```
 #[must_use = "children run once the supervisor has been started"]
 pub struct Supervisor {

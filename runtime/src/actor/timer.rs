@@ -16,12 +16,38 @@ use crate::actor::address::Addr;
 use crate::actor::ask::Asked;
 use crate::actor::counters;
 use crate::actor::life;
-use crate::actor::mailbox::{Envelope, Refused};
+use crate::actor::mailbox::{Envelope, Parcel};
 use crate::fiber;
 use crate::plane::time::Instant;
 
 /// A message on its way through time. Dropping it takes back what has not come yet, ticks that wait in the mailbox
 /// included.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// struct Log;
+///
+/// #[wo::actor]
+/// impl Log {
+///     fn receive(&mut self, line: &'static str) {
+///         println!("{line}");
+///     }
+/// }
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let log = wo::spawn(Log);
+/// log.send_after(Duration::from_secs(60), "a minute has passed").detach();
+/// log.send_after(Duration::from_secs(60), "never said").cancel();
+/// wo::sleep(Duration::from_secs(61))?;
+/// assert_eq!(wo::actor::counters().handled, 1);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 #[must_use = "dropping a timer takes its messages back; `detach` lets it run"]
 pub struct Timer {
     shared: Option<Arc<Shared>>,
@@ -109,29 +135,27 @@ impl<M: Send + 'static> Addr<M> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::actor::{self, Actor};
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::plane::backend::Selection;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor;
     ///
     /// struct Clock;
-    /// impl Actor for Clock {
-    ///     type Message = &'static str;
-    ///     async fn receive(&mut self, word: &'static str) {
+    /// #[wo::actor]
+    /// impl Clock {
+    ///     fn receive(&mut self, word: &'static str) {
     ///         println!("{word}");
     ///     }
     /// }
     ///
-    /// Builder::new().io(Selection::Sim).run(|| async {
-    ///     let clock = actor::spawn(Clock);
-    ///     let timer = clock.send_after(Duration::from_secs(3600), "an hour has passed");
-    ///     let never = clock.send_after(Duration::from_secs(1800), "taken back");
-    ///     never.cancel();
-    ///     fiber::sleep(Duration::from_secs(3601)).await.unwrap();
-    ///     assert_eq!(actor::counters().handled, 1);
-    ///     drop(timer);
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// # #[wo::fiber]
+    /// # fn example() {
+    /// let clock = wo::spawn(Clock);
+    /// let timer = clock.send_after(Duration::from_secs(3600), "an hour has passed");
+    /// let never = clock.send_after(Duration::from_secs(1800), "taken back");
+    /// never.cancel();
+    /// wo::sleep(Duration::from_secs(3601)).unwrap();
+    /// assert_eq!(actor::counters().handled, 1);
+    /// drop(timer);
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap();
     /// ```
     pub fn send_after(self, span: Duration, message: M) -> Timer {
         let shared = Arc::new(Shared::default());
@@ -160,30 +184,28 @@ impl<M: Send + 'static> Addr<M> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::actor::{self, Actor, Timer};
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::plane::backend::Selection;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor::{self, Timer};
     ///
     /// struct Heart {
     ///     beat: Option<Timer>,
     /// }
-    /// impl Actor for Heart {
-    ///     type Message = ();
-    ///     async fn started(&mut self) {
+    /// #[wo::actor]
+    /// impl Heart {
+    ///     fn started(&mut self) {
     ///         let own = actor::this::<()>().unwrap();
     ///         self.beat = Some(own.send_every(Duration::from_secs(1), || ()));
     ///     }
-    ///     async fn receive(&mut self, _: ()) {}
+    ///     fn receive(&mut self, _: ()) {}
     /// }
     ///
-    /// Builder::new().io(Selection::Sim).run(|| async {
-    ///     let heart = actor::spawn(Heart { beat: None });
-    ///     fiber::sleep(Duration::from_millis(60_500)).await.unwrap();
-    ///     assert_eq!(actor::counters().handled, 60);
-    ///     heart.kill();
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// # #[wo::fiber]
+    /// # fn example() {
+    /// let heart = wo::spawn(Heart { beat: None });
+    /// wo::sleep(Duration::from_millis(60_500)).unwrap();
+    /// assert_eq!(actor::counters().handled, 60);
+    /// heart.kill();
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap();
     /// ```
     pub fn send_every(self, period: Duration, make: impl FnMut() -> M + 'static) -> Timer {
         assert!(!period.is_zero(), "a timer's period is longer than zero");
@@ -210,13 +232,13 @@ async fn tick<M: Send + 'static>(
     while shared.sleep_until(due).await && addr.is_open() {
         let is_done = Arc::strong_count(&mark) == 1;
         if is_done && head.has_room() {
-            let asked: Arc<dyn Asked> = Arc::clone(&mark) as Arc<dyn Asked>;
-            match mailbox.push(life, Envelope { message: make(), asked: Some(asked) }) {
-                Ok(()) => {}
-                Err(Refused::Full(envelope) | Refused::Closed(envelope)) => {
-                    counters::count(head.home(), counters::SENT);
-                    life::dead_letter(head.home(), envelope);
-                }
+            let mut message = Some(Parcel::new(make()));
+            let asked = || Some(Arc::clone(&mark) as Arc<dyn Asked>);
+            if mailbox.push(life, &mut message, asked).is_err()
+                && let Some(message) = message
+            {
+                counters::count(head.home(), counters::SENT);
+                life::dead_letter(head.home(), Envelope { message, asked: asked() });
             }
         }
         due = next_beat(due, period, fiber::now());

@@ -19,7 +19,7 @@ use crate::actor::address::Addr;
 use crate::actor::ask::Asked;
 use crate::actor::counters;
 use crate::actor::life::{self, Exit};
-use crate::actor::mailbox::{Envelope, Mailbox, Refused};
+use crate::actor::mailbox::{Envelope, Mailbox, Parcel};
 use crate::actor::monitor::Monitor;
 use crate::actor::subscription::{Delivery, Offer, Overflow, Queue, Subscription};
 use crate::error::{IoResult, OpKind};
@@ -31,21 +31,20 @@ use crate::fiber::{self, Call, Charge, cancelled};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::actor::{Delivery, Overflow, Topic};
-/// use wo_runtime::shard::Builder;
+/// use wo::actor::{Delivery, Overflow, Topic};
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let news = Topic::new();
 ///     let mut thorough = news.subscribe(100, Overflow::Park);
 ///     let mut hasty = news.subscribe(2, Overflow::DropOldest);
 ///     for n in 1..=5 {
-///         assert_eq!(news.publish(n).await.unwrap(), 2);
+///         assert_eq!(news.publish(n).unwrap(), 2);
 ///     }
-///     assert_eq!(thorough.recv().await.unwrap(), Delivery { message: 1, missed: 0 });
-///     assert_eq!(hasty.recv().await.unwrap(), Delivery { message: 4, missed: 3 });
-///     assert_eq!(hasty.recv().await.unwrap(), Delivery { message: 5, missed: 0 });
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     assert_eq!(thorough.recv().unwrap(), Delivery { message: 1, missed: 0 });
+///     assert_eq!(hasty.recv().unwrap(), Delivery { message: 4, missed: 3 });
+///     assert_eq!(hasty.recv().unwrap(), Delivery { message: 5, missed: 0 });
+/// }
 /// ```
 pub struct Topic<M> {
     shared: Arc<Shared<M>>,
@@ -91,25 +90,24 @@ impl<M: Clone + Send + 'static> Topic<M> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::actor::{self, Actor, Overflow, Topic};
-    /// use wo_runtime::shard::Builder;
+    /// use wo::actor::{Overflow, Topic};
     ///
     /// struct Reader;
-    /// impl Actor for Reader {
-    ///     type Message = String;
-    ///     async fn receive(&mut self, line: String) {
+    /// #[wo::actor]
+    /// impl Reader {
+    ///     fn receive(&mut self, line: String) {
     ///         println!("{line}");
     ///     }
     /// }
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() {
     ///     let news = Topic::new();
-    ///     let reader = actor::spawn(Reader);
+    ///     let reader = wo::spawn(Reader);
     ///     let subscribed = news.subscribe_actor(reader, 10, Overflow::DropOldest, |delivery| delivery.message);
-    ///     news.publish("extra, extra".to_owned()).await.unwrap();
+    ///     news.publish("extra, extra".to_owned()).unwrap();
     ///     subscribed.detach();
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn subscribe_actor<N: Send + 'static>(
         &self,
@@ -387,13 +385,13 @@ async fn pump<M: Send + 'static, N: Send + 'static>(
         let waker = std::future::poll_fn(|cx: &mut Context<'_>| Poll::Ready(cx.waker().clone())).await;
         let mark = Arc::new(Mark(waker));
         let done = Arc::downgrade(&mark);
-        match mailbox.push_anyway(life, Envelope { message, asked: Some(mark) }) {
-            Ok(()) => {}
-            Err(Refused::Full(envelope) | Refused::Closed(envelope)) => {
-                let home = mailbox.head().home();
-                counters::count(home, counters::SENT);
-                return life::dead_letter(home, envelope);
-            }
+        let (mut message, mut mark) = (Some(Parcel::new(message)), Some(mark as Arc<dyn Asked>));
+        if mailbox.push_anyway(life, &mut message, || mark.take()).is_err()
+            && let Some(message) = message
+        {
+            let home = mailbox.head().home();
+            counters::count(home, counters::SENT);
+            return life::dead_letter(home, Envelope { message, asked: mark });
         }
         std::future::poll_fn(|_| if done.strong_count() == 0 { Poll::Ready(()) } else { Poll::Pending }).await;
     }

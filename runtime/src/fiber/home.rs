@@ -4,6 +4,9 @@
 //! Consumer: announce sleep, fence, look at the inbox again, then sleep. The two fences order each side's write
 //! before its read, so at least one of them sees the other: no wake is lost, and none rings for nothing.
 //!
+//! Messages to actors are errands, in a queue of their own: there are many, their order matters, and a shard may take
+//! them in at any time, also while a fiber runs. See [`post`](crate::plane::post).
+//!
 //! A home is never freed, because a waker in another thread may reach it at any time; it is used again by a later
 //! shard once every fiber of the former has ended.
 
@@ -17,6 +20,7 @@ use crate::fiber::steal::Start;
 use crate::fiber::tally::Tally;
 use crate::fiber::task::{Leave, Quiet, TaskRef, Watch};
 use crate::plane::backend::Waker;
+use crate::plane::post::{Errand, Post};
 
 /// What other threads send to a shard.
 pub(crate) enum Mail {
@@ -32,7 +36,7 @@ pub(crate) enum Mail {
     Leave(Leave),
     /// A call to make there.
     Call(Box<dyn FnOnce() + Send>),
-    /// A mailbox of the shard that has something from another, in this life of it.
+    /// A mailbox of the shard whose actor is to look around, in this life of it.
     Ring(&'static dyn Ring, u64),
 }
 
@@ -45,6 +49,7 @@ pub(crate) trait Ring: Sync {
 /// What other threads know of a shard.
 pub(crate) struct Home {
     inbox: ConcurrentQueue<Mail>,
+    post: Post,
     /// Fibers that have not started, for whoever starts them; see [`steal`](crate::fiber::steal).
     unstarted: ConcurrentQueue<Start>,
     sleeping: AtomicBool,
@@ -62,6 +67,7 @@ impl Home {
         let home = unused.unwrap_or_else(|| {
             Box::leak(Box::new(Home {
                 inbox: ConcurrentQueue::unbounded(),
+                post: Post::new(),
                 unstarted: ConcurrentQueue::unbounded(),
                 sleeping: AtomicBool::new(false),
                 waker: Mutex::new(None),
@@ -79,15 +85,32 @@ impl Home {
         self.drop_mail();
         debug_assert!(self.unstarted.is_empty(), "a shard ends after what it has not started");
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.sleeping.store(false, Ordering::SeqCst);
+        self.awake();
         UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
     /// Drops all mail. The shard has said the end of all its fibers: whoever pushes now looks for that afterwards.
     pub(crate) fn drop_mail(&self) {
         fence(Ordering::SeqCst);
+        self.post.give_up_all();
         while let Ok(mail) = self.inbox.pop() {
             drop(Quiet::new(mail));
+        }
+    }
+
+    /// Hands the shard the errand that `make` makes, from any thread, and wakes it if it sleeps. `make` may not panic.
+    #[inline(always)]
+    pub(crate) fn send<E: Errand>(&self, make: impl FnOnce() -> E) {
+        if self.post.push(make) {
+            let _woken = self.wake_if_asleep();
+        }
+    }
+
+    /// Does the errands that were handed over before, if there are any; at home.
+    #[inline]
+    pub(crate) fn run_errands(&self) {
+        if !self.post.is_empty() {
+            self.post.run_all();
         }
     }
 
@@ -145,16 +168,18 @@ impl Home {
         self.inbox.len()
     }
 
-    /// Whether nothing waits in the inbox.
+    /// Whether neither mail nor an errand waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.inbox.is_empty()
+        self.inbox.is_empty() && self.post.is_empty()
     }
 
     /// Announces that the shard will sleep. False when something arrived, and it must not.
     pub(crate) fn announce_sleep(&self) -> bool {
         self.sleeping.swap(true, Ordering::SeqCst);
+        // After the flag: who finds the post asleep finds the shard so, too.
+        let no_errands = self.post.announce_sleep();
         fence(Ordering::SeqCst);
-        if self.inbox.is_empty() {
+        if no_errands && self.inbox.is_empty() {
             return true;
         }
         self.awake();
@@ -164,6 +189,7 @@ impl Home {
     /// The shard is awake again.
     pub(crate) fn awake(&self) {
         self.sleeping.store(false, Ordering::SeqCst);
+        self.post.awake();
     }
 }
 

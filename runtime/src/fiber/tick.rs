@@ -201,8 +201,8 @@ impl Driver {
         });
     }
 
-    /// Takes in the fibers that other threads woke, and makes the calls they asked for. What arrives meanwhile waits
-    /// for the next tick.
+    /// Takes in the fibers that other threads woke, makes the calls they asked for, and does their errands. What comes
+    /// meanwhile waits for the next tick.
     fn take_inbox(&mut self) {
         for _ in 0..self.home.len() {
             match self.home.pop() {
@@ -216,6 +216,7 @@ impl Driver {
                 None => break,
             }
         }
+        self.home.run_errands();
     }
 
     /// With fibers ready: submits and tells what has come, without waiting.

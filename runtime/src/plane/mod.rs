@@ -14,6 +14,7 @@ pub mod job;
 mod listener;
 pub mod op;
 pub mod ops;
+pub(crate) mod post;
 mod slot;
 mod thunk;
 pub mod time;

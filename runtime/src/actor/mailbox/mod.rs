@@ -1,37 +1,40 @@
 //! A mailbox: where messages wait for their actor, and what an address points at.
 //!
-//! Two queues. Messages from the actor's own shard go into the home queue, which only the home thread touches, without
-//! an atomic operation. Messages from elsewhere go into the outer queue behind a lock; the actor takes all of them at
-//! once when its home queue is empty, and a send at home takes them over first when there are some, so that causes
-//! come before effects.
-//!
-//! Waking: whoever makes the outer queue non-empty rings the home, once, until the actor has taken what is there; the
-//! ring is delivered at home after the push, and wakes the actor if it waits. So nothing is announced, and a send at
-//! home pays nothing for those from elsewhere.
+//! The queue belongs to the home thread alone, which pushes and pops without an atomic operation. A message from
+//! elsewhere travels to the home as an errand, through the home's post, which keeps the order in which messages were
+//! sent; there it is put into the queue, and wakes the actor if it waits. A send at home has the errands done first
+//! that have come before, so that causes come before effects.
 //!
 //! Lives: a cell is never freed, and serves one actor after another. Each life has a number of its own, an address
-//! carries it, and a send looks at it where the message is pushed, under the lock or on the home thread. So a message
-//! reaches the actor it was meant for, or comes back. A life ends on its home's own thread, which therefore never takes
-//! an ended life for the current one, whatever it reads of the cell.
+//! carries it, and so does a message; the home looks at it when it puts the message into the queue. So a message
+//! reaches the actor it was meant for, comes back when its sender sees that this one has ended, or is dead-lettered
+//! when the home does. A life ends on its home's own thread, which therefore never takes an ended life for the
+//! current one, whatever it reads of the cell.
+//!
+//! The lock is for what is rare: orders, monitors, and those who wait for room.
 
 mod answer;
 mod cells;
 mod head;
+mod letter;
+mod parcel;
 pub(crate) mod place;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 pub(crate) use crate::actor::mailbox::answer::{Answer, Answerer, Asker, answer};
 pub(crate) use crate::actor::mailbox::head::Head;
+pub(crate) use crate::actor::mailbox::parcel::Parcel;
 
 use crate::actor::ask::Asked;
 use crate::actor::counters;
+use crate::actor::mailbox::letter::Letter;
 use crate::actor::monitor::{Monitor, Monitors};
 use crate::actor::waits::Wait;
 use crate::fiber;
@@ -40,9 +43,14 @@ use crate::fiber::home::{Home, Mail, Ring};
 /// What an empty home queue keeps of its memory, in bytes; what a peak took beyond that is given back.
 const KEPT_BYTES: usize = 512 * 1024;
 
-/// A message on its way, and who waits for its answer.
+/// After so many messages an actor has its home take in what has come from elsewhere.
+const TAKEN_IN_A_ROW: u8 = 64;
+
+/// A message on its way, and who waits for its answer. In this order the message keeps to itself when it is moved: what
+/// is unset of an absent asker would be moved along with its beginning.
+#[repr(C)]
 pub(crate) struct Envelope<M> {
-    pub(crate) message: M,
+    pub(crate) message: Parcel<M>,
     pub(crate) asked: Option<Arc<dyn Asked>>,
 }
 
@@ -57,10 +65,11 @@ pub(crate) enum Order {
     Kill,
 }
 
-/// A push that was not taken.
-pub(crate) enum Refused<M> {
-    Full(Envelope<M>),
-    Closed(Envelope<M>),
+/// Why a push was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Full,
+    Closed,
 }
 
 /// What became of waiting for room.
@@ -97,29 +106,35 @@ pub(crate) trait AnyMailbox: Ring {
     fn as_any(&'static self) -> &'static dyn Any;
 }
 
-/// One mailbox; see the module's text.
+/// One mailbox; see the module's text. Two cache lines: what others read comes first, and what the home writes for
+/// every message lies in the second.
+#[repr(C, align(64))]
 pub(crate) struct Mailbox<M: 'static> {
     head: Head,
-    outer: Mutex<Outer<M>>,
+    /// What most actors never have.
+    rare: Mutex<Option<Box<Rare>>>,
     inner: UnsafeCell<Inner<M>>,
+    /// The actor waits for messages; changed on the home thread only.
+    parked: AtomicBool,
+    /// How many messages it took, counted around, on the home thread only.
+    taken: AtomicU8,
 }
 
 /// What any thread may touch, under the lock.
-struct Outer<M> {
-    queue: VecDeque<Envelope<M>>,
-    order: Order,
-    /// What most actors never have.
-    rare: Option<Box<Rare>>,
-}
-
 #[derive(Default)]
 struct Rare {
-    /// Those who wait for room, in the order they came.
+    /// Those who wait for room, in the order they came: their numbers count up, so one is found by halves.
     waiting: VecDeque<Waiting>,
     /// The numbers of those who were given room and have not used it yet.
     given: Vec<u64>,
     waits_made: u64,
     monitors: Monitors,
+}
+
+impl Rare {
+    fn place_of(&self, number: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&number, |waiting| waiting.number).ok()
+    }
 }
 
 struct Waiting {
@@ -140,11 +155,21 @@ struct Inner<M> {
 unsafe impl<M: Send + 'static> Sync for Mailbox<M> {}
 
 impl<M> Inner<M> {
+    #[inline(always)]
+    fn push(&mut self, envelope: Envelope<M>, parked: &AtomicBool) {
+        if self.queue.capacity() == 0 {
+            // Most actors have one message at a time: a growing queue begins with more.
+            self.queue.reserve_exact(1);
+        }
+        self.queue.push_back(envelope);
+        self.wake(parked);
+    }
+
     /// Wakes the actor if it waits for messages.
     #[inline]
-    fn wake(&mut self, head: &Head) {
-        if head.parked.load(Ordering::Relaxed) {
-            head.parked.store(false, Ordering::Relaxed);
+    fn wake(&mut self, parked: &AtomicBool) {
+        if parked.load(Ordering::Relaxed) {
+            parked.store(false, Ordering::Relaxed);
             if let Some(fiber) = &self.fiber {
                 fiber::wake_in_turn(fiber);
             }
@@ -164,14 +189,15 @@ impl<M: Send + 'static> Mailbox<M> {
         let mailbox = cells::take().unwrap_or_else(|| {
             Box::leak(Box::new(Mailbox {
                 head: Head::new(),
-                outer: Mutex::new(Outer { queue: VecDeque::new(), order: Order::Live, rare: None }),
+                rare: Mutex::new(None),
                 inner: UnsafeCell::new(Inner { queue: VecDeque::new(), fiber: None }),
+                parked: AtomicBool::new(false),
+                taken: AtomicU8::new(0),
             }))
         });
-        let mut outer = mailbox.outer();
-        outer.order = Order::Live;
+        let locked = mailbox.lock();
         mailbox.head.begin(home, life, bound);
-        drop(outer);
+        drop(locked);
         mailbox
     }
 
@@ -182,79 +208,109 @@ impl<M: Send + 'static> Mailbox<M> {
     }
 
     #[inline]
-    fn outer(&self) -> MutexGuard<'_, Outer<M>> {
-        self.outer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Rare>>> {
+        self.rare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pushes a message for the life of that number. Inlined, so that a message is written where it will lie and not
-    /// copied about: a copy of what was written just before, in smaller pieces, waits for the processor.
+    /// Pushes a message for the life of that number, and takes it out of where it is; it stays there when it is
+    /// refused. `asked` is who waits for its answer. Inlined, so that a message is moved once: a copy of what was
+    /// written just before, in smaller pieces, waits for the processor.
     #[inline(always)]
-    pub(crate) fn push(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+    pub(crate) fn push(
+        &'static self,
+        life: u64,
+        message: &mut Option<Parcel<M>>,
+        asked: impl FnOnce() -> Option<Arc<dyn Asked>>,
+    ) -> Result<(), Refused> {
         match self.head.home_here() {
-            Some(home) => self.push_at_home(home, life, envelope),
-            None => self.push_outside(life, envelope, Head::take_room),
+            Some(home) => self.push_at_home(home, life, message, asked, |head| head.take_room(life)),
+            None => self.push_elsewhere(life, message, asked, |head| head.take_room(life)),
         }
     }
 
     /// Pushes a message whose room is counted in already.
-    pub(crate) fn push_given(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
-        self.push_outside(life, envelope, |_| true)
+    pub(crate) fn push_given(
+        &'static self,
+        life: u64,
+        message: &mut Option<Parcel<M>>,
+        asked: impl FnOnce() -> Option<Arc<dyn Asked>>,
+    ) -> Result<(), Refused> {
+        match self.head.home_here() {
+            Some(home) => self.push_at_home(home, life, message, asked, |_| Ok(())),
+            None => self.push_elsewhere(life, message, asked, |_| Ok(())),
+        }
+    }
+
+    /// Pushes a message whatever the bound: it tells of an end, and must not be lost to a full mailbox.
+    pub(crate) fn push_anyway(
+        &'static self,
+        life: u64,
+        message: &mut Option<Parcel<M>>,
+        asked: impl FnOnce() -> Option<Arc<dyn Asked>>,
+    ) -> Result<(), Refused> {
+        match self.head.home_here() {
+            Some(home) => self.push_at_home(home, life, message, asked, |head| head.take_room_anyway(life)),
+            None => self.push_elsewhere(life, message, asked, |head| head.take_room_anyway(life)),
+        }
     }
 
     #[inline(always)]
-    fn push_at_home(&self, home: &'static Home, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
+    fn push_at_home(
+        &'static self,
+        home: &'static Home,
+        life: u64,
+        message: &mut Option<Parcel<M>>,
+        asked: impl FnOnce() -> Option<Arc<dyn Asked>>,
+        take_room: impl FnOnce(&Head) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
         if self.head.open.load(Ordering::Relaxed) != life {
-            return Err(Refused::Closed(envelope));
+            return Err(Refused::Closed);
         }
-        if !self.head.take_room() {
-            return Err(Refused::Full(envelope));
-        }
+        take_room(&self.head)?;
+        // What was sent elsewhere before comes first.
+        home.run_errands();
+        let Some(message) = message.take() else { return Ok(()) };
         // SAFETY: this is the home thread, and no code of the user's runs while the borrow lasts.
         let inner = unsafe { &mut *self.inner.get() };
-        if self.head.has_outer.load(Ordering::Relaxed) {
-            self.take_outer(inner);
-        }
-        if inner.queue.capacity() == 0 {
-            // Most actors have one message at a time: a growing queue begins with more.
-            inner.queue.reserve_exact(1);
-        }
-        inner.queue.push_back(envelope);
-        inner.wake(&self.head);
+        inner.push(Envelope { message, asked: asked() }, &self.parked);
         home.tally.count(counters::SENT);
         Ok(())
     }
 
-    /// Pushes a message whatever the bound: it tells of an end, and must not be lost to a full mailbox.
-    pub(crate) fn push_anyway(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Refused<M>> {
-        self.push_outside(life, envelope, Head::take_room_anyway)
-    }
-
     #[inline(never)]
-    fn push_outside(
+    fn push_elsewhere(
         &'static self,
         life: u64,
-        envelope: Envelope<M>,
-        take_room: impl FnOnce(&Head) -> bool,
-    ) -> Result<(), Refused<M>> {
-        let mut outer = self.outer();
-        if self.head.open.load(Ordering::Relaxed) != life {
-            return Err(Refused::Closed(envelope));
+        message: &mut Option<Parcel<M>>,
+        asked: impl FnOnce() -> Option<Arc<dyn Asked>>,
+        take_room: impl FnOnce(&Head) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        if self.head.open.load(Ordering::Acquire) != life {
+            return Err(Refused::Closed);
         }
-        if !take_room(&self.head) {
-            return Err(Refused::Full(envelope));
+        // From here on the life may end: its home finds out.
+        let Some(home) = self.head.home() else { return Err(Refused::Closed) };
+        take_room(&self.head)?;
+        if message.is_none() {
+            return Ok(());
         }
-        outer.queue.push_back(envelope);
-        // It changes under the lock only.
-        let was_empty = !self.head.has_outer.load(Ordering::Relaxed);
-        if was_empty {
-            self.head.has_outer.store(true, Ordering::Relaxed);
+        counters::count(Some(home), counters::SENT);
+        home.send(|| match message.take() {
+            Some(message) => Letter { mailbox: self, life, envelope: Envelope { message, asked: asked() } },
+            None => unreachable!("it was there just now"),
+        });
+        Ok(())
+    }
+
+    /// A message from elsewhere has come home. It comes back when the life it was meant for has ended.
+    #[inline]
+    fn deliver(&'static self, life: u64, envelope: Envelope<M>) -> Result<(), Envelope<M>> {
+        if self.head.life.load(Ordering::Relaxed) != life {
+            return Err(envelope);
         }
-        let home = self.head.home();
-        drop(outer);
-        counters::count(home, counters::SENT);
-        if was_empty {
-            self.ring(home, life);
-        }
+        // SAFETY: the life's home is this thread, and no code of the user's runs while the borrow lasts.
+        let inner = unsafe { &mut *self.inner.get() };
+        inner.push(envelope, &self.parked);
         Ok(())
     }
 
@@ -264,18 +320,6 @@ impl<M: Send + 'static> Mailbox<M> {
             Some(home) if fiber::home_here().is_some_and(|here| std::ptr::eq(here, home)) => self.rung(life),
             Some(home) => home.push(Mail::Ring(self, life)),
             None => {}
-        }
-    }
-
-    /// Moves what came from elsewhere behind what is at home.
-    #[inline(never)]
-    fn take_outer(&self, inner: &mut Inner<M>) {
-        let mut outer = self.outer();
-        self.head.has_outer.store(false, Ordering::Relaxed);
-        if inner.queue.is_empty() {
-            std::mem::swap(&mut inner.queue, &mut outer.queue);
-        } else {
-            inner.queue.append(&mut outer.queue);
         }
     }
 
@@ -289,17 +333,26 @@ impl<M: Send + 'static> Mailbox<M> {
         if !inner.queue.is_empty() {
             return true;
         }
-        if self.head.has_outer.load(Ordering::Relaxed) {
-            self.take_outer(inner);
-            return !inner.queue.is_empty();
-        }
         let kept = (KEPT_BYTES / size_of::<Envelope<M>>().max(1)).max(64);
         if inner.queue.capacity() > 2 * kept {
             inner.queue.shrink_to(kept);
         }
         inner.remember_fiber(waker);
-        self.head.parked.store(true, Ordering::Relaxed);
+        self.parked.store(true, Ordering::Relaxed);
         false
+    }
+
+    /// Whether the actor waits for messages; of use where nothing runs meanwhile.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+
+    /// The same for the actor that ends when it has no more messages: those that are on their way come first.
+    pub(crate) fn has_last_message(&self, waker: &Waker) -> bool {
+        if let Some(home) = self.head.home_here() {
+            home.run_errands();
+        }
+        self.has_message(waker)
     }
 
     /// The next message, for the actor at home. Inlined as [`push`](Mailbox::push) is, for the same reason.
@@ -309,6 +362,14 @@ impl<M: Send + 'static> Mailbox<M> {
         // SAFETY: as in `has_message`.
         let inner = unsafe { &mut *self.inner.get() };
         let envelope = inner.queue.pop_front()?;
+        let taken = self.taken.load(Ordering::Relaxed).wrapping_add(1);
+        self.taken.store(taken, Ordering::Relaxed);
+        if taken.is_multiple_of(TAKEN_IN_A_ROW)
+            && let Some(home) = self.head.home()
+        {
+            // A shard that has much to do makes room for what comes meanwhile.
+            home.run_errands();
+        }
         if self.head.give_room() {
             self.pass_room_on();
         }
@@ -327,16 +388,16 @@ impl<M: Send + 'static> Mailbox<M> {
     /// Gives room there is to the sender that has waited longest.
     #[inline(never)]
     fn pass_room_on(&self) {
-        let mut outer = self.outer();
-        let Some(rare) = &mut outer.rare else { return };
-        if rare.waiting.is_empty() || !self.head.take_room() {
+        let mut locked = self.lock();
+        let Some(rare) = &mut *locked else { return };
+        if rare.waiting.is_empty() || self.head.take_room(self.head.life.load(Ordering::Relaxed)).is_err() {
             return;
         }
         let Some(Waiting { number, waker, wait }) = rare.waiting.pop_front() else { return };
         rare.given.push(number);
         self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
         wait.into_iter().for_each(Wait::end);
-        drop(outer);
+        drop(locked);
         waker.wake();
     }
 
@@ -348,18 +409,18 @@ impl<M: Send + 'static> Mailbox<M> {
         waker: &Waker,
         waiter: Option<&'static Head>,
     ) -> Room {
-        let mut outer = self.outer();
+        let mut locked = self.lock();
         if self.head.open.load(Ordering::Relaxed) != life {
             return Room::Look;
         }
-        let rare = outer.rare.get_or_insert_default();
+        let rare = locked.get_or_insert_default();
         if let Some(number) = number {
             if let Some(place) = rare.given.iter().position(|given| *given == number) {
                 rare.given.swap_remove(place);
                 return Room::Given;
             }
-            if let Some(waiting) = rare.waiting.iter_mut().find(|waiting| waiting.number == number) {
-                waiting.waker.clone_from(waker);
+            if let Some(place) = rare.place_of(number) {
+                rare.waiting[place].waker.clone_from(waker);
                 return Room::Waits(number);
             }
         }
@@ -373,7 +434,7 @@ impl<M: Send + 'static> Mailbox<M> {
         let number = rare.waits_made;
         let wait = waiter.and_then(|waiter| Wait::draw(waiter, &self.head));
         rare.waiting.push_back(Waiting { number, waker: waker.clone(), wait });
-        drop(outer);
+        drop(locked);
         match waiter {
             Some(waiter) if Wait::closes_circle(waiter, &self.head) => {
                 self.leave_line(life, number);
@@ -385,18 +446,19 @@ impl<M: Send + 'static> Mailbox<M> {
 
     /// Leaves the line for room; what was given goes to the next.
     pub(crate) fn leave_line(&self, life: u64, number: u64) {
-        let mut outer = self.outer();
+        let mut locked = self.lock();
         if self.head.open.load(Ordering::Relaxed) != life {
             return;
         }
-        let Some(rare) = &mut outer.rare else { return };
+        let Some(rare) = &mut *locked else { return };
         if let Some(place) = rare.given.iter().position(|given| *given == number) {
             rare.given.swap_remove(place);
-            drop(outer);
-            if self.head.give_room() {
+            let is_awaited = self.head.give_room();
+            drop(locked);
+            if is_awaited {
                 self.pass_room_on();
             }
-        } else if let Some(place) = rare.waiting.iter().position(|waiting| waiting.number == number) {
+        } else if let Some(place) = rare.place_of(number) {
             let left = rare.waiting.remove(place);
             self.head.has_waiting.store(!rare.waiting.is_empty(), Ordering::Relaxed);
             left.and_then(|left| left.wait).into_iter().for_each(Wait::end);
@@ -405,30 +467,31 @@ impl<M: Send + 'static> Mailbox<M> {
 
     /// The order in force.
     pub(crate) fn current_order(&self) -> Order {
-        self.outer().order
+        let _locked = self.lock();
+        self.head.order()
     }
 
     /// The actor has looked; from now on it looks again only when somebody says so. An order stays in force.
     pub(crate) fn calm(&self) {
-        let outer = self.outer();
-        self.head.attention.store(outer.order != Order::Live, Ordering::Release);
+        let _locked = self.lock();
+        self.head.attention.store(self.head.order() != Order::Live, Ordering::Release);
     }
 
     /// Has `monitor` told when the life ends; it comes back when that has happened.
     pub(crate) fn monitor(&self, life: u64, monitor: Box<dyn Monitor>) -> Result<(), Box<dyn Monitor>> {
-        let mut outer = self.outer();
+        let mut locked = self.lock();
         if self.head.life.load(Ordering::Relaxed) != life {
             return Err(monitor);
         }
-        let void = outer.rare.get_or_insert_default().monitors.add(monitor);
-        drop(outer);
+        let void = locked.get_or_insert_default().monitors.add(monitor);
+        drop(locked);
         drop(void);
         Ok(())
     }
 
     /// The actor's `started` has returned: tells those who wait for it.
     pub(crate) fn tell_begun(&self) {
-        if let Some(rare) = &mut self.outer().rare {
+        if let Some(rare) = &mut *self.lock() {
             rare.monitors.begun();
         }
     }
@@ -436,21 +499,23 @@ impl<M: Send + 'static> Mailbox<M> {
     /// Ends the life, at home, or anywhere when it never began and nobody knows it. Nothing is taken any more; what was
     /// queued comes out, and those who monitor.
     pub(crate) fn end(&'static self, life: u64) -> Left<M> {
-        let mut outer = self.outer();
-        debug_assert_eq!(self.head.life.load(Ordering::Relaxed), life, "a life ends once");
         self.head.open.store(0, Ordering::Release);
+        if let Some(home) = self.head.home_here() {
+            // What came before the end ends with it.
+            home.run_errands();
+        }
+        let mut locked = self.lock();
+        debug_assert_eq!(self.head.life.load(Ordering::Relaxed), life, "a life ends once");
         self.head.life.store(0, Ordering::Relaxed);
         // SAFETY: this is the home thread, or no other knows this life; no code of the user's runs while the borrow
         // lasts.
         let inner = unsafe { &mut *self.inner.get() };
-        let mut messages = std::mem::take(&mut inner.queue);
-        messages.append(&mut outer.queue);
-        outer.queue = VecDeque::new();
-        self.head.parked.store(false, Ordering::Relaxed);
+        let messages = std::mem::take(&mut inner.queue);
+        self.parked.store(false, Ordering::Relaxed);
         let fiber = inner.fiber.take();
-        let rare = outer.rare.take();
+        let rare = locked.take();
         end_waits(rare.as_deref());
-        drop(outer);
+        drop(locked);
         drop(fiber);
         let Rare { waiting, monitors, .. } = rare.map_or_else(Rare::default, |rare| *rare);
         waiting.into_iter().for_each(|waiting| waiting.waker.wake());
@@ -470,32 +535,32 @@ impl<M: Send + 'static> AnyMailbox for Mailbox<M> {
     }
 
     fn order(&'static self, life: u64, order: Order) -> bool {
-        let mut outer = self.outer();
+        let mut locked = self.lock();
         if self.head.life.load(Ordering::Relaxed) != life {
             return false;
         }
-        outer.order = outer.order.max(order);
+        self.head.set_order(self.head.order().max(order));
         self.head.open.store(0, Ordering::Release);
         self.head.attention.store(true, Ordering::Release);
-        end_waits(outer.rare.as_deref());
-        let waiting = outer.rare.as_mut().map(|rare| std::mem::take(&mut rare.waiting));
-        outer.rare.iter_mut().for_each(|rare| rare.given.clear());
+        end_waits(locked.as_deref());
+        let waiting = locked.as_mut().map(|rare| std::mem::take(&mut rare.waiting));
+        locked.iter_mut().for_each(|rare| rare.given.clear());
         self.head.has_waiting.store(false, Ordering::Relaxed);
         let home = self.head.home();
-        drop(outer);
+        drop(locked);
         waiting.into_iter().flatten().for_each(|waiting| waiting.waker.wake());
         self.ring(home, life);
         true
     }
 
     fn attend(&'static self, life: u64) {
-        let outer = self.outer();
+        let locked = self.lock();
         if self.head.life.load(Ordering::Relaxed) != life {
             return;
         }
         self.head.attention.store(true, Ordering::Release);
         let home = self.head.home();
-        drop(outer);
+        drop(locked);
         self.ring(home, life);
     }
 
@@ -513,10 +578,8 @@ impl<M: Send + 'static> Ring for Mailbox<M> {
         // SAFETY: the life's home is this thread, and no code of the user's runs while the borrow lasts.
         let inner = unsafe { &mut *self.inner.get() };
         if self.head.has_attention() {
-            self.head.parked.store(true, Ordering::Relaxed);
-            inner.wake(&self.head);
-        } else if self.head.has_outer.load(Ordering::Relaxed) {
-            inner.wake(&self.head);
+            self.parked.store(true, Ordering::Relaxed);
+            inner.wake(&self.parked);
         }
     }
 }
@@ -524,5 +587,16 @@ impl<M: Send + 'static> Ring for Mailbox<M> {
 impl<M> fmt::Debug for Mailbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mailbox").field("head", &self.head).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mailbox_is_two_cache_lines() {
+        assert_eq!(size_of::<Mailbox<u64>>(), 128);
+        assert!(std::mem::offset_of!(Mailbox<u64>, inner) >= 64);
     }
 }

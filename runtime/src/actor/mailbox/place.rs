@@ -4,6 +4,7 @@
 //! that looks for keys which may change under a map follows references, and would blame every map keyed by addresses.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 use crate::actor::mailbox::Mailbox;
@@ -15,6 +16,10 @@ pub(crate) struct Place<M: 'static>(NonNull<Mailbox<M>>);
 unsafe impl<M: 'static> Send for Place<M> where Mailbox<M>: Sync {}
 // SAFETY: as above.
 unsafe impl<M: 'static> Sync for Place<M> where Mailbox<M>: Sync {}
+
+// No code of a program's runs while a mailbox is being changed, so no panic leaves one half changed.
+impl<M: 'static> UnwindSafe for Place<M> {}
+impl<M: 'static> RefUnwindSafe for Place<M> {}
 
 impl<M> Place<M> {
     #[inline]
