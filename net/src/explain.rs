@@ -52,7 +52,7 @@ pub(crate) fn bind(error: IoError, address: &SocketAddress) -> IoError {
 pub(crate) fn connect(error: IoError, address: &SocketAddress) -> IoError {
     let remedy = match (error.errno(), address.as_ip()) {
         (errno::ECONNREFUSED, Some(_)) => Some("nothing listens there"),
-        (errno::ECONNREFUSED, None) => Some("nothing listens there; the socket file is a left-over"),
+        (errno::ECONNREFUSED, None) => Some("nothing listens there; it is a left-over socket file, or none at all"),
         (errno::ENOENT, None) => Some("there is no such socket file; start the server first"),
         (errno::EACCES, None) => Some("the socket file must be writable for this user"),
         (errno::EPROTOTYPE, None) => Some("the socket there is of another type: a stream or datagrams"),

@@ -23,7 +23,7 @@ use crate::stream::Stream;
 /// # Examples
 ///
 /// ```
-/// use wo_net::ListenOptions;
+/// use wo::net::ListenOptions;
 ///
 /// let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
 /// assert_eq!(shared.backlog, 1024);
@@ -145,7 +145,7 @@ impl<F: Family> fmt::Debug for Listener<F> {
 /// A bound socket, made with the options that come before binding.
 pub(crate) fn bound(address: &SocketAddress, kind: SocketKind, options: &[SocketOption]) -> IoResult<Fd> {
     with_kernel(OpKind::Socket, |kernel| {
-        let fd = kernel.socket(address.domain(), kind)?;
+        let fd = kernel.socket(address.domain(), kind).map_err(|error| explain::on(error, address))?;
         for option in options {
             kernel.set_socket_option(&fd, *option)?;
         }

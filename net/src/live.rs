@@ -14,29 +14,26 @@ use crate::{TcpListener, TcpStream};
 /// # Examples
 ///
 /// ```
-/// use wo_net::LiveNet;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::capability::{ByteStream, Listener, Net};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{ByteStream, Listener, LiveNet, Net};
 ///
-/// let word = Builder::new().run(|| async {
-///     let listener = LiveNet.listen("127.0.0.1:0".parse().unwrap()).await?;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = LiveNet.listen("127.0.0.1:0".parse().expect("an address"))?;
 ///     let at = Listener::local_addr(&listener)?;
-///     let server = fiber::spawn(move || async move {
-///         let (stream, _) = Listener::accept(&listener).await?;
-///         ByteStream::write_all(&stream, b"hello").await
+///     let server = wo::spawn(|| {
+///         let (stream, _) = Listener::accept(&listener)?;
+///         ByteStream::write_all(&stream, b"hello")
 ///     });
-///     let stream = LiveNet.connect(at).await?;
+///     let stream = LiveNet.connect(at)?;
 ///     let mut word = [0; 5];
 ///     let mut read = 0;
 ///     while read < word.len() {
-///         read += ByteStream::read(&stream, &mut word[read..]).await?;
+///         read += ByteStream::read(&stream, &mut word[read..])?;
 ///     }
-///     server.join().await.unwrap()?;
-///     Ok::<_, wo_runtime::error::IoError>(word)
-/// })??;
-/// assert_eq!(&word, b"hello");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     server.join().expect("it does not panic")?;
+///     assert_eq!(&word, b"hello");
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveNet;

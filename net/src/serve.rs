@@ -107,32 +107,30 @@ pub struct Served {
 /// # Examples
 ///
 /// ```
-/// use wo_net::{Limits, Next, TcpListener, TcpStream, serve};
-/// use wo_runtime::error::{IoError, IoResult};
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::{Limits, Next, TcpListener, TcpStream};
 ///
-/// async fn shout(stream: TcpStream) -> IoResult<Next> {
-///     let (received, text) = stream.recv(Vec::with_capacity(64)).await;
+/// #[wo::fiber]
+/// fn shout(stream: TcpStream) -> wo::IoResult<Next> {
+///     let (received, text) = stream.recv(Vec::with_capacity(64));
 ///     received?;
-///     stream.write_all(&text.to_ascii_uppercase()).await?;
+///     stream.write_all(&text.to_ascii_uppercase())?;
 ///     Ok(Next::Again)
 /// }
 ///
-/// Builder::new().run(|| async {
-///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
 ///     let address = listener.local_addr();
-///     drop(fiber::spawn(|| serve(listener, Limits::default(), shout)));
-///     let client = TcpStream::connect(address).await?;
+///     drop(wo::spawn(|| wo::net::serve(listener, Limits::default(), shout)));
+///     let client = TcpStream::connect(address)?;
 ///     for _ in 0..2 {
-///         client.write_all(b"hello").await?;
-///         let (answered, answer) = client.recv_exact(Vec::with_capacity(5)).await;
+///         client.write_all(b"hello")?;
+///         let (answered, answer) = client.recv_exact(Vec::with_capacity(5));
 ///         answered?;
 ///         assert_eq!(answer, b"HELLO");
 ///     }
-///     Ok::<_, IoError>(())
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     Ok(())
+/// }
 /// ```
 pub fn serve<F, H, R>(
     listener: Listener<F>,

@@ -22,20 +22,18 @@ use crate::resolve::resolve;
 /// # Examples
 ///
 /// ```
-/// use wo_net::UdpSocket;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::UdpSocket;
 ///
-/// Builder::new().run(|| async {
-///     let here = UdpSocket::bind("127.0.0.1:0").await?;
-///     let there = UdpSocket::bind("127.0.0.1:0").await?;
-///     here.send_to("ping", there.local_addr()?).await.0?;
-///     let (received, buf) = there.recv_from(Vec::with_capacity(1500)).await;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let here = UdpSocket::bind("127.0.0.1:0")?;
+///     let there = UdpSocket::bind("127.0.0.1:0")?;
+///     here.send_to("ping", there.local_addr()?).0?;
+///     let (received, buf) = there.recv_from(Vec::with_capacity(1500));
 ///     assert_eq!(received?, (4, here.local_addr()?));
 ///     assert_eq!(buf, b"ping");
-///     Ok::<_, IoError>(())
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     Ok(())
+/// }
 /// ```
 pub type UdpSocket = DatagramSocket<Inet>;
 
@@ -126,13 +124,19 @@ impl DatagramSocket<Inet> {
     ) -> BufResult<T, B> {
         let to = match target {
             Ok(Target::One(address)) => Ok(address),
-            Ok(target) => resolve(target).await.map(|addresses| addresses[0]),
+            Ok(target) => resolve(target).await.map(|addresses| self.within_reach(&addresses)),
             Err(error) => Err(error),
         };
         match to {
             Ok(to) => self.send_datagram(buf, Some(SocketAddress::Ip(to)), at, answer).await,
             Err(error) => (Err(error), buf),
         }
+    }
+
+    /// The first of a peer's addresses that is of this socket's family. Where none is, the kernel says so of the first.
+    fn within_reach(&self, addresses: &[SocketAddr]) -> SocketAddr {
+        let is_ipv4 = self.local_addr().is_ok_and(|own| own.is_ipv4());
+        *addresses.iter().find(|address| address.is_ipv4() == is_ipv4).unwrap_or(&addresses[0])
     }
 
     /// Allows sending to broadcast addresses (SO_BROADCAST), or forbids it, as it is at first.

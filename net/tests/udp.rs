@@ -29,6 +29,21 @@ fn datagrams_go_whole_and_name_their_sender() {
 }
 
 #[test]
+fn of_a_peer_with_several_addresses_one_of_the_sockets_family_is_taken() {
+    on_every_backend(|| async {
+        let here = UdpSocket::bind("127.0.0.1:0").await?;
+        let there = UdpSocket::bind("127.0.0.1:0").await?;
+        let port = there.local_addr()?.port();
+        let both = [SocketAddr::from((Ipv6Addr::LOCALHOST, port)), SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+        here.send_to("hello", &both[..]).await.0?;
+        assert_eq!(there.recv(Vec::with_capacity(8)).await.1, b"hello");
+        // None is: the first is tried.
+        assert!(here.send_to("hello", &both[..1]).await.0.is_err());
+        Ok(())
+    });
+}
+
+#[test]
 fn a_connected_socket_hears_its_peer_alone() {
     on_every_backend(|| async {
         let here = UdpSocket::bind("127.0.0.1:0").await?;

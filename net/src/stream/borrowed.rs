@@ -75,19 +75,17 @@ impl<F: Family> Stream<F> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_net::UnixStream;
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::UnixStream;
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let (here, there) = UnixStream::pair()?;
-    ///     here.write_all(b"ten bytes.").await?;
+    ///     here.write_all(b"ten bytes.")?;
     ///     let mut block = [0; 64];
-    ///     assert_eq!(there.read_exact_by(&mut block, Duration::from_millis(5)).await?, None);
-    ///     assert_eq!(there.read(&mut block).await?, 10, "they are still there");
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     assert_eq!(there.read_exact_by(&mut block, Duration::from_millis(5))?, None);
+    ///     assert_eq!(there.read(&mut block)?, 10, "they are still there");
+    ///     Ok(())
+    /// }
     /// ```
     pub fn read_exact_by(
         &self,
@@ -164,21 +162,19 @@ impl<F: Family> Stream<F> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_net::{UnixStream, Written};
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::{UnixStream, Written};
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let (here, there) = UnixStream::pair()?;
     ///     let much = vec![0; 16 << 20];
-    ///     match here.write_all_by(&much, Duration::from_millis(5)).await? {
+    ///     match here.write_all_by(&much, Duration::from_millis(5))? {
     ///         Written::All => {}
     ///         Written::Nothing => println!("try again later"),
     ///         Written::Torn(sent) => println!("the peer has {sent} bytes; go on from there, or close"),
     ///     }
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn write_all_by(
         &self,

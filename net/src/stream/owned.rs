@@ -33,20 +33,18 @@ impl<F: Family> Stream<F> {
     /// # Examples
     ///
     /// ```
-    /// use wo_net::UnixStream;
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::UnixStream;
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let (here, there) = UnixStream::pair()?;
-    ///     here.send_all("hello").await.0?;
+    ///     here.send_all("hello").0?;
     ///     let buf = Vec::with_capacity(4096);
-    ///     let (received, buf) = there.recv(buf).await;
+    ///     let (received, buf) = there.recv(buf);
     ///     assert_eq!(received?, 5);
     ///     assert_eq!(buf, b"hello");
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn recv<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<usize, B>>> {
         Call::new(self.recv_until(buf, None, Option::unwrap_or_default))
@@ -87,20 +85,18 @@ impl<F: Family> Stream<F> {
     /// # Examples
     ///
     /// ```
-    /// use wo_net::UnixStream;
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::plane::buf::Slice;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::UnixStream;
+    /// use wo::plane::buf::Slice;
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let (here, there) = UnixStream::pair()?;
-    ///     here.send_all("headbody").await.0?;
-    ///     let (received, head) = there.recv_exact(Slice::new(Vec::with_capacity(100), 0..4)).await;
+    ///     here.send_all("headbody").0?;
+    ///     let (received, head) = there.recv_exact(Slice::new(Vec::with_capacity(100), 0..4));
     ///     received?;
     ///     assert_eq!(head.into_inner(), b"head");
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn recv_exact<B: IoBufMut>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
         Call::new(self.recv_exact_until(buf, None, drop))
@@ -181,19 +177,17 @@ impl<F: Family> Stream<F> {
     /// # Examples
     ///
     /// ```
-    /// use wo_net::UnixStream;
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::UnixStream;
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let (here, there) = UnixStream::pair()?;
-    ///     let (sent, buf) = here.send_all(vec![7; 1000]).await;
+    ///     let (sent, buf) = here.send_all(vec![7; 1000]);
     ///     sent?;
     ///     assert_eq!(buf.len(), 1000, "the buffer comes back");
-    ///     there.read_exact(&mut [0; 1000]).await?;
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     there.read_exact(&mut [0; 1000])?;
+    ///     Ok(())
+    /// }
     /// ```
     pub fn send_all<B: IoBuf>(&self, buf: B) -> Call<impl Future<Output = BufResult<(), B>>> {
         Call::new(self.send_all_until(buf, None, drop))

@@ -41,21 +41,19 @@ impl Stream<Inet> {
     /// # Examples
     ///
     /// ```
-    /// use wo_net::{TcpListener, TcpStream};
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::{TcpListener, TcpStream};
     ///
-    /// Builder::new().run(|| async {
-    ///     let gone = TcpListener::bind("127.0.0.1:0").await?.local_addr();
-    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    ///     let stream = TcpStream::connect([gone, listener.local_addr()]).await?;
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
+    ///     let gone = TcpListener::bind("127.0.0.1:0")?.local_addr();
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     let stream = TcpStream::connect([gone, listener.local_addr()])?;
     ///     assert_eq!(stream.peer_addr(), listener.local_addr());
     ///
-    ///     let error = TcpStream::connect("localhost").await.unwrap_err();
+    ///     let error = TcpStream::connect("localhost").unwrap_err();
     ///     assert!(error.to_string().contains("the port is missing"));
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn connect<A: ToAddrs>(addr: A) -> Call<impl Future<Output = IoResult<Stream<Inet>>> + use<A>> {
         let target = addr.target();

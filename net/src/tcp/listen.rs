@@ -36,18 +36,16 @@ impl Listener<Inet> {
     /// # Examples
     ///
     /// ```
-    /// use wo_net::{ListenOptions, TcpListener};
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::net::{ListenOptions, TcpListener};
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
     ///     let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
-    ///     let first = TcpListener::bind_with("127.0.0.1:0", shared).await?;
-    ///     let second = TcpListener::bind_with(first.local_addr(), shared).await?;
+    ///     let first = TcpListener::bind_with("127.0.0.1:0", shared)?;
+    ///     let second = TcpListener::bind_with(first.local_addr(), shared)?;
     ///     assert_eq!(first.local_addr(), second.local_addr());
-    ///     Ok::<_, IoError>(())
-    /// })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn bind_with<A: ToAddrs>(
         addr: A,

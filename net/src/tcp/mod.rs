@@ -12,28 +12,25 @@ pub(crate) mod listen;
 /// # Examples
 ///
 /// ```
-/// use wo_net::{TcpListener, TcpStream};
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::{TcpListener, TcpStream};
 ///
-/// let echoed = Builder::new().run(|| async {
-///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
 ///     let address = listener.local_addr();
-///     let _ = fiber::spawn(move || async move {
-///         let (stream, _client) = listener.accept().await?;
-///         let (received, buf) = stream.recv(Vec::with_capacity(64)).await;
+///     wo::spawn(|| {
+///         let (stream, _client) = listener.accept()?;
+///         let (received, buf) = stream.recv(Vec::with_capacity(64));
 ///         received?;
-///         stream.send_all(buf).await.0
+///         stream.send_all(buf).0
 ///     });
-///     let stream = TcpStream::connect(address).await?;
-///     stream.write_all(b"hello").await?;
+///     let stream = TcpStream::connect(address)?;
+///     stream.write_all(b"hello")?;
 ///     let mut buf = [0; 5];
-///     stream.read_exact(&mut buf).await?;
-///     Ok::<_, IoError>(buf)
-/// })??;
-/// assert_eq!(&echoed, b"hello");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     stream.read_exact(&mut buf)?;
+///     assert_eq!(&buf, b"hello");
+///     Ok(())
+/// }
 /// ```
 pub type TcpListener = Listener<Inet>;
 
@@ -46,23 +43,21 @@ pub type TcpListener = Listener<Inet>;
 /// ```
 /// use std::net::Shutdown;
 /// use std::time::Duration;
-/// use wo_net::{TcpListener, TcpStream};
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::{TcpListener, TcpStream};
 ///
-/// Builder::new().run(|| async {
-///     let listener = TcpListener::bind("127.0.0.1:0").await?;
-///     let client = TcpStream::connect(listener.local_addr()).await?;
-///     let (server, _) = listener.accept().await?;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let client = TcpStream::connect(listener.local_addr())?;
+///     let (server, _) = listener.accept()?;
 ///
 ///     let mut buf = [0; 16];
-///     assert_eq!(server.read_by(&mut buf, Duration::from_millis(5)).await?, None);
-///     client.write_all(b"late").await?;
-///     client.shutdown(Shutdown::Write).await?;
-///     assert_eq!(server.read(&mut buf).await?, 4);
-///     assert_eq!(server.read_by(&mut buf, Duration::from_secs(5)).await?, Some(0), "the end of file");
-///     Ok::<_, IoError>(())
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     assert_eq!(server.read_by(&mut buf, Duration::from_millis(5))?, None);
+///     client.write_all(b"late")?;
+///     client.shutdown(Shutdown::Write)?;
+///     assert_eq!(server.read(&mut buf)?, 4);
+///     assert_eq!(server.read_by(&mut buf, Duration::from_secs(5))?, Some(0), "the end of file");
+///     Ok(())
+/// }
 /// ```
 pub type TcpStream = Stream<Inet>;

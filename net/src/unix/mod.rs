@@ -15,25 +15,21 @@ mod stream;
 /// # Examples
 ///
 /// ```
-/// use wo_net::{UnixListener, UnixStream};
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::{UnixListener, UnixStream};
 ///
-/// # let path = std::env::temp_dir().join(format!("wo-net-example-{}", std::process::id()));
-/// # let at = path.clone();
-/// Builder::new().run(move || async move {
-///     let listener = UnixListener::bind(&path).await?;
-///     let client = UnixStream::connect(&path).await?;
-///     let (server, _) = listener.accept().await?;
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let path = std::env::temp_dir().join(format!("wo-example-{}", std::process::id()));
+///     let listener = UnixListener::bind(&path)?;
+///     let client = UnixStream::connect(&path)?;
+///     let (server, _) = listener.accept()?;
 ///     assert_eq!(server.peer(), "unix");
-///     client.write_all(b"hello").await?;
+///     client.write_all(b"hello")?;
 ///     let mut buf = [0; 5];
-///     server.read_exact(&mut buf).await?;
+///     server.read_exact(&mut buf)?;
 ///     assert_eq!(&buf, b"hello");
-///     Ok::<_, IoError>(())
-/// })??;
-/// # std::fs::remove_file(at)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     wo::fs::remove_file(&path)
+/// }
 /// ```
 pub type UnixListener = Listener<Unix>;
 
@@ -42,20 +38,18 @@ pub type UnixListener = Listener<Unix>;
 /// # Examples
 ///
 /// ```
-/// use wo_net::UnixStream;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::UnixStream;
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let (here, there) = UnixStream::pair()?;
-///     here.write_all(b"hello").await?;
-///     here.close().await?;
+///     here.write_all(b"hello")?;
+///     here.close()?;
 ///     let mut buf = [0; 16];
-///     assert_eq!(there.read(&mut buf).await?, 5);
-///     assert_eq!(there.read(&mut buf).await?, 0, "the end of file");
-///     Ok::<_, IoError>(())
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     assert_eq!(there.read(&mut buf)?, 5);
+///     assert_eq!(there.read(&mut buf)?, 0, "the end of file");
+///     Ok(())
+/// }
 /// ```
 pub type UnixStream = Stream<Unix>;
 
@@ -64,18 +58,16 @@ pub type UnixStream = Stream<Unix>;
 /// # Examples
 ///
 /// ```
-/// use wo_net::UnixDatagram;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::shard::Builder;
+/// use wo::net::UnixDatagram;
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let (here, there) = UnixDatagram::pair()?;
-///     here.send("one").await.0?;
-///     here.send("two").await.0?;
-///     let (received, buf) = there.recv(Vec::with_capacity(16)).await;
+///     here.send("one").0?;
+///     here.send("two").0?;
+///     let (received, buf) = there.recv(Vec::with_capacity(16));
 ///     assert_eq!((received?, buf.as_slice()), (3, &b"one"[..]));
-///     Ok::<_, IoError>(())
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     Ok(())
+/// }
 /// ```
 pub type UnixDatagram = DatagramSocket<Unix>;
