@@ -23,6 +23,10 @@ pin_project! {
     /// operator cannot be applied to type `Call<...>`", "no method named `unwrap` found for struct `Call<...>`". Put
     /// `#[wo::fiber]` on that function; or, in a plain closure (of `map`, of `for_each`, one with a name), write a loop
     /// instead.
+    ///
+    /// A closure given to `timeout`, `retry`, `repeat`, `race`, `join` and their like is taken for a plain one, too,
+    /// when they are called without `wo::` and imported outside of the body, where the attribute cannot see it: others
+    /// have functions of these names. Write `wo::timeout(..)`, or put the `use wo::timeout;` into the body.
     #[must_use = "this call does nothing here: the function around it is plain; put `#[wo::fiber]` on it, or `.await` \
                   the call in async Rust"]
     pub struct Call<F> {

@@ -15,11 +15,11 @@ use crate::error::{IoError, OpKind, Stage, errno};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::{Cause, Interrupt};
+/// use wo::Cause;
 ///
-/// assert_eq!(Interrupt::Daemon.to_string(), "only daemons were left");
-/// let cause: Cause<&str> = Cause::interrupted(Interrupt::Shutdown);
-/// assert_eq!(cause.interrupt(), Some(Interrupt::Shutdown));
+/// assert_eq!(wo::Interrupt::Daemon.to_string(), "only daemons were left");
+/// let cause: Cause<&str> = Cause::interrupted(wo::Interrupt::Shutdown);
+/// assert_eq!(cause.interrupt(), Some(wo::Interrupt::Shutdown));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -67,7 +67,7 @@ impl fmt::Display for Interrupt {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::{Cause, First};
+/// use wo::{Cause, First};
 ///
 /// let words = match Cause::fail("no route").into_first() {
 ///     First::Fail(error) => error.to_owned(),
@@ -90,7 +90,7 @@ pub enum First<E> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::Panic;
+/// use wo::Panic;
 ///
 /// let payload = std::panic::catch_unwind(|| panic!("as planned")).unwrap_err();
 /// assert_eq!(Panic::new(payload).message(), "as planned");
@@ -132,9 +132,9 @@ impl fmt::Debug for Panic {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::{Cause, Interrupt};
+/// use wo::Cause;
 ///
-/// let cause: Cause<String> = Cause::interrupted(Interrupt::Deadline);
+/// let cause: Cause<String> = Cause::interrupted(wo::Interrupt::Deadline);
 /// assert!(cause.is_timeout());
 /// assert_eq!(cause.to_string(), "interrupted: out of time");
 /// ```
@@ -146,18 +146,34 @@ pub struct Cause<E = IoError> {
 
 /// What a scope or a fork of it yields.
 ///
+/// Where one stands in another, a race in a timeout say, `Ok(..?)` hands its cause on as an error of the outer one's
+/// kind; handed on as it is, it would be a failure whose error is a cause.
+///
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::{Cause, Interrupt, Outcome};
+/// use std::time::Duration;
+/// use wo::schedule::recurs;
 ///
-/// fn or_nothing(outcome: Outcome<u32, &str>) -> Outcome<u32, &str> {
+/// #[wo::main]
+/// fn main() {
+///     let quickest: wo::Outcome<&str> = wo::retry(recurs(2), || {
+///         Ok(wo::timeout(Duration::from_secs(1), || Ok(wo::race((|| Ok("tea"), || Ok("milk")))?))?)
+///     });
+///     assert_eq!(quickest.expect("one of them is there"), "tea");
+/// }
+/// ```
+///
+/// ```
+/// use wo::Cause;
+///
+/// fn or_nothing(outcome: wo::Outcome<u32, &str>) -> wo::Outcome<u32, &str> {
 ///     match outcome {
 ///         Err(cause) if cause.is_timeout() => Ok(0),
 ///         other => other,
 ///     }
 /// }
-/// assert_eq!(or_nothing(Err(Cause::interrupted(Interrupt::Deadline))).unwrap(), 0);
+/// assert_eq!(or_nothing(Err(Cause::interrupted(wo::Interrupt::Deadline))).unwrap(), 0);
 /// assert_eq!(or_nothing(Err(Cause::fail("no route"))).unwrap_err().error(), Some(&"no route"));
 /// ```
 pub type Outcome<T, E = IoError> = Result<T, Cause<E>>;
@@ -193,7 +209,7 @@ impl<E> Cause<E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::scope::Cause;
+    /// use wo::Cause;
     ///
     /// let cause = Cause::fail("no route").with_suppressed(2);
     /// assert_eq!((cause.suppressed(), cause.to_string().as_str()), (2, "failed: no route (and 2 more)"));

@@ -31,6 +31,7 @@ pub(crate) type Ticket = Option<u64>;
 /// Those who wait, in order, and those who were called and have not come yet.
 #[derive(Debug, Default)]
 struct Line {
+    /// Their numbers count up, so one is found by halves however many there are.
     waiting: VecDeque<(u64, Waker)>,
     called: SmallVec<[u64; 2]>,
     made: u64,
@@ -169,22 +170,25 @@ impl Line {
 
     fn wait(&mut self, ticket: &mut Ticket, waker: Option<&Waker>) {
         let Some(waker) = waker else { return };
-        let number = *ticket.get_or_insert_with(|| {
-            self.made += 1;
-            self.made
-        });
-        match self.waiting.iter_mut().find(|(waits, _)| *waits == number) {
-            Some((_, known)) => known.clone_from(waker),
-            None => self.waiting.push_back((number, waker.clone())),
+        if let Some(at) = ticket.and_then(|number| self.place_of(number)) {
+            return self.waiting[at].1.clone_from(waker);
         }
+        debug_assert!(ticket.is_none(), "who was called is served");
+        self.made += 1;
+        *ticket = Some(self.made);
+        self.waiting.push_back((self.made, waker.clone()));
     }
 
     fn leave(&mut self, ticket: &mut Ticket) {
         let Some(number) = ticket.take() else { return };
         if let Some(at) = self.called.iter().position(|called| *called == number) {
             self.called.swap_remove(at);
-        } else if let Some(at) = self.waiting.iter().position(|(waits, _)| *waits == number) {
+        } else if let Some(at) = self.place_of(number) {
             self.waiting.remove(at);
         }
+    }
+
+    fn place_of(&self, number: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&number, |(waits, _)| *waits).ok()
     }
 }

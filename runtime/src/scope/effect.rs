@@ -29,15 +29,13 @@ use crate::scope::{driver, section};
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber::{self, Run};
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::effect::{Effect, effect, succeed};
-/// use wo_runtime::scope::schedule::recurs;
-/// use wo_runtime::shard::Builder;
+/// use wo::effect::{Effect, Run, succeed};
+/// use wo::schedule::recurs;
 ///
-/// let outcome: Outcome<(u32, &str)> = Builder::new().run(|| async {
-///     let tea = effect(async || {
-///         fiber::yield_now().await?;
+/// #[wo::main]
+/// fn main() {
+///     let tea = wo::effect(|| {
+///         wo::yield_now()?;
 ///         Ok(3)
 ///     });
 ///     let order = tea
@@ -45,10 +43,9 @@ use crate::scope::{driver, section};
 ///         .map(|cups| cups * 2)
 ///         .zip_par(succeed("milk"))
 ///         .with_timeout(Duration::from_secs(1));
-///     order.run(&()).await
-/// })?;
-/// assert_eq!(outcome.unwrap(), (6, "milk"));
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     let outcome: wo::Outcome<(u32, &str)> = order.run(&());
+///     assert_eq!(outcome.unwrap(), (6, "milk"));
+/// }
 /// ```
 #[must_use = "an effect does nothing until it is run"]
 #[diagnostic::on_unimplemented(
@@ -107,14 +104,13 @@ pub trait RunsIn<C: ?Sized>: Effect {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::Run;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::effect::{Effect, succeed};
-/// use wo_runtime::shard::Builder;
+/// use wo::effect::{Effect, Run, succeed};
 ///
-/// let outcome: Outcome<u32> = Builder::new().run(|| async { succeed(20).map(|n| n + 1).run(&()).await })?;
-/// assert_eq!(outcome.unwrap(), 21);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let outcome: wo::Outcome<u32> = succeed(20).map(|n| n + 1).run(&());
+///     assert_eq!(outcome.unwrap(), 21);
+/// }
 /// ```
 pub const fn succeed<T: Clone, E>(value: T) -> Succeed<T, E> {
     Succeed { value, error: PhantomData }
@@ -125,15 +121,13 @@ pub const fn succeed<T: Clone, E>(value: T) -> Succeed<T, E> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::Run;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::effect::{Effect, fail};
-/// use wo_runtime::shard::Builder;
+/// use wo::effect::{Effect, Run, fail};
 ///
-/// let outcome: Outcome<u32, &str> =
-///     Builder::new().run(|| async { fail("no route").map(|n: u32| n + 1).run(&()).await })?;
-/// assert_eq!(outcome.unwrap_err().error(), Some(&"no route"));
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let outcome: wo::Outcome<u32, &str> = fail("no route").map(|n: u32| n + 1).run(&());
+///     assert_eq!(outcome.unwrap_err().error(), Some(&"no route"));
+/// }
 /// ```
 pub const fn fail<T, E: Clone>(error: E) -> Failed<T, E> {
     Failed { error, value: PhantomData }
@@ -144,17 +138,14 @@ pub const fn fail<T, E: Clone>(error: E) -> Failed<T, E> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::Run;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::effect::{Effect, effect};
-/// use wo_runtime::shard::Builder;
+/// use wo::effect::{Effect, Run, effect};
 ///
-/// let outcome: Outcome<u32, &str> = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let work = effect(async || Ok(2)).and_then(|n| effect(async move || Ok(n * 21)));
-///     work.run(&()).await
-/// })?;
-/// assert_eq!(outcome.unwrap(), 42);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     let outcome: wo::Outcome<u32, &str> = work.run(&());
+///     assert_eq!(outcome.unwrap(), 42);
+/// }
 /// ```
 pub const fn effect<F>(body: F) -> Lifted<F> {
     Lifted { body }
@@ -165,19 +156,16 @@ pub const fn effect<F>(body: F) -> Lifted<F> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::Run;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::effect::{effect_in};
-/// use wo_runtime::shard::Builder;
+/// use wo::effect::{Run, effect_in};
 ///
 /// struct Greeting(&'static str);
 ///
-/// let outcome: Outcome<usize, &str> = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let work = effect_in(async |world: &Greeting| Ok(world.0.len()));
-///     work.run(&Greeting("hello")).await
-/// })?;
-/// assert_eq!(outcome.unwrap(), 5);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     let outcome: wo::Outcome<usize, &str> = work.run(&Greeting("hello"));
+///     assert_eq!(outcome.unwrap(), 5);
+/// }
 /// ```
 pub const fn effect_in<C: ?Sized, T, E, F: AsyncFn(&C) -> Result<T, E>>(body: F) -> LiftedIn<C, F> {
     LiftedIn { body, world: PhantomData }

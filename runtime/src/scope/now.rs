@@ -130,22 +130,15 @@ impl Drop for Around {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::{self, Interrupt, Outcome};
-/// use wo_runtime::shard::Builder;
 ///
-/// let reason = Builder::new().run(|| async {
-///     let mut reason = None;
-///     let outcome: Outcome<()> = fiber::timeout(Duration::from_millis(1), async || {
-///         while fiber::yield_now().await.is_ok() {}
-///         reason = scope::interrupt();
-///     })
-///     .await;
+/// #[wo::main]
+/// fn main() {
+///     let outcome: wo::Outcome<()> = wo::timeout(Duration::from_millis(1), || {
+///         while wo::yield_now().is_ok() {}
+///         assert_eq!(wo::interrupt(), Some(wo::Interrupt::Deadline));
+///     });
 ///     assert!(outcome.unwrap_err().is_timeout());
-///     reason
-/// })?;
-/// assert_eq!(reason, Some(Interrupt::Deadline));
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub fn interrupt() -> Option<Interrupt> {
     if !is_marked() {

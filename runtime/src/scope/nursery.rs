@@ -48,26 +48,22 @@ use crate::scope::panics::CatchPanic;
 /// ```
 /// use std::cell::Cell;
 /// use std::rc::Rc;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() {
 ///     let count = Rc::new(Cell::new(0));
 ///     let seen = Rc::clone(&count);
 ///     let mut kept = None;
-///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
 ///         for _ in 0..3 {
 ///             let seen = Rc::clone(&seen);
-///             s.spawn(move || async move { seen.set(seen.get() + 1) });
+///             s.spawn(|| seen.set(seen.get() + 1));
 ///         }
 ///         kept = Some(s.clone());
-///     })
-///     .await;
+///     });
 ///     assert!(outcome.is_ok());
 ///     assert_eq!((count.get(), kept.map(|s| s.children())), (3, Some(0)));
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub struct Scope<X, E = IoError> {
     node: Node,
@@ -83,18 +79,13 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
-    ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
-    ///         s.spawn(|| async { Err::<(), _>("no route") });
-    ///     })
-    ///     .await;
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<(), &str> = wo::scope(|s: wo::Scope<&str>| {
+    ///         s.spawn(|| Err::<(), _>("no route"));
+    ///     });
     ///     assert_eq!(outcome.unwrap_err().to_string(), "failed: no route");
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn spawn<R, F>(&self, body: impl FnOnce() -> F)
     where
@@ -110,19 +101,14 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
-    ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<u32> = fiber::scope(async |s: Scope| {
-    ///         let child = s.fork(|| async { Ok(20) });
-    ///         Ok(child.join().await? + 1)
-    ///     })
-    ///     .await;
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<u32> = wo::scope(|s: wo::Scope| {
+    ///         let child = s.fork(|| Ok(20));
+    ///         Ok(child.join()? + 1)
+    ///     });
     ///     assert_eq!(outcome.unwrap(), 21);
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn fork<R, F>(&self, body: impl FnOnce() -> F) -> Child<X, R::Value, E>
     where
@@ -139,19 +125,15 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
     ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<&str> = fiber::scope(async |s: Scope| {
-    ///         s.spawn_daemon(|| fiber::sleep(Duration::MAX));
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<&str> = wo::scope(|s: wo::Scope| {
+    ///         s.spawn_daemon(|| wo::sleep(Duration::MAX));
     ///         Ok("served")
-    ///     })
-    ///     .await;
+    ///     });
     ///     assert_eq!(outcome.unwrap(), "served");
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn spawn_daemon<R, F>(&self, body: impl FnOnce() -> F)
     where
@@ -169,20 +151,15 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::scope::Interrupt;
-    /// use wo_runtime::shard::Builder;
     ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
     ///         s.cancel();
-    ///         fiber::sleep(Duration::MAX).await
-    ///     })
-    ///     .await;
-    ///     assert_eq!(outcome.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    ///         wo::sleep(Duration::MAX)
+    ///     });
+    ///     assert_eq!(outcome.unwrap_err().interrupt(), Some(wo::Interrupt::Cancelled));
+    /// }
     /// ```
     pub fn cancel(&self) {
         self.node.cancel(Interrupt::Cancelled);
@@ -194,19 +171,15 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
     ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<(), &str> = fiber::scope(async |s: Scope<&str>| {
-    ///         s.spawn(|| async { fiber::sleep(Duration::MAX).await.map_err(|_| "interrupted") });
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<(), &str> = wo::scope(|s: wo::Scope<&str>| {
+    ///         s.spawn(|| wo::sleep(Duration::MAX).map_err(|_| "interrupted"));
     ///         s.fail("the peer has gone");
-    ///     })
-    ///     .await;
+    ///     });
     ///     assert_eq!(outcome.unwrap_err().error(), Some(&"the peer has gone"));
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn fail(&self, error: E) {
         if !self.node.crew().has_ended() {
@@ -219,21 +192,15 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::scope::Interrupt;
-    /// use wo_runtime::shard::Builder;
-    ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
     ///         assert_eq!(s.cancelled(), None);
     ///         s.cancel();
-    ///         assert_eq!(s.cancelled(), Some(Interrupt::Cancelled));
-    ///     })
-    ///     .await;
+    ///         assert_eq!(s.cancelled(), Some(wo::Interrupt::Cancelled));
+    ///     });
     ///     assert!(outcome.is_ok(), "no checkpoint has told the body");
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn cancelled(&self) -> Option<Interrupt> {
         self.node.reason()
@@ -249,22 +216,17 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
-    ///
-    /// Builder::new().run(|| async {
-    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
-    ///         let child = s.fork(|| fiber::yield_now());
+    /// #[wo::main]
+    /// fn main() {
+    ///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
+    ///         let child = s.fork(|| wo::yield_now());
     ///         assert_eq!(s.children(), 1);
-    ///         child.join().await?;
+    ///         child.join()?;
     ///         assert_eq!(s.children(), 0);
     ///         Ok(())
-    ///     })
-    ///     .await;
+    ///     });
     ///     assert!(outcome.is_ok());
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn children(&self) -> usize {
         self.node.crew().children()
@@ -278,23 +240,19 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     /// ```
     /// use std::cell::RefCell;
     /// use std::rc::Rc;
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
     ///
-    /// Builder::new().run(|| async {
+    /// #[wo::main]
+    /// fn main() {
     ///     let log = Rc::new(RefCell::new(Vec::new()));
-    ///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+    ///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
     ///         for name in ["first", "second"] {
     ///             let log = Rc::clone(&log);
-    ///             s.on_exit(move || async move { log.borrow_mut().push(name) });
+    ///             s.on_exit(|| log.borrow_mut().push(name));
     ///         }
-    ///     })
-    ///     .await;
+    ///     });
     ///     assert!(outcome.is_ok());
     ///     assert_eq!(*log.borrow(), ["second", "first"]);
-    /// })?;
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// }
     /// ```
     pub fn on_exit<F: Future<Output = ()> + 'static>(&self, hook: impl FnOnce() -> F + 'static) {
         let crew = self.node.crew();
@@ -335,24 +293,19 @@ impl<X: Executor, E: 'static> Scope<X, E> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::Interrupt;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
-///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
-///         let child = s.fork(|| fiber::sleep(Duration::MAX));
+/// #[wo::main]
+/// fn main() {
+///     let outcome: wo::Outcome<()> = wo::scope(|s: wo::Scope| {
+///         let child = s.fork(|| wo::sleep(Duration::MAX));
 ///         assert!(!child.is_finished());
 ///         // Its scope, and its siblings, go on.
-///         let ended: Outcome<()> = child.cancel().await;
-///         assert_eq!(ended.unwrap_err().interrupt(), Some(Interrupt::Cancelled));
+///         let ended: wo::Outcome<()> = child.cancel();
+///         assert_eq!(ended.unwrap_err().interrupt(), Some(wo::Interrupt::Cancelled));
 ///         Ok(())
-///     })
-///     .await;
+///     });
 ///     assert!(outcome.is_ok());
-/// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// }
 /// ```
 pub struct Child<X: Executor, T: 'static, E = IoError> {
     /// None when it never started.
@@ -549,6 +502,8 @@ impl<X: Executor> Opened<X> {
             (None, Err(reason)) => Err(Cause::interrupted(reason.unwrap_or(Interrupt::Cancelled))),
         };
         self.leave_tree();
+        // Whoever opened it hears by this what has interrupted them both, and makes no failure of it.
+        let _told = outcome.as_ref().is_err_and(|cause| cause.interrupt().is_some()) && now::is_cancelled();
         outcome.map_err(|cause| cause.with_abandoned(abandoned))
     }
 }

@@ -18,21 +18,16 @@ pub enum OnFailure {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::scope::ScopeOptions;
-/// use wo_runtime::shard::Builder;
 ///
-/// let outcome = Builder::new().run(|| async {
-///     let options = ScopeOptions::new().deadline(Duration::from_millis(5)).cleanup(Duration::from_millis(5));
-///     fiber::scope_with(options, async |s: Scope<IoError>| {
-///         s.spawn(|| fiber::protect(|| fiber::sleep(Duration::MAX)));
-///     })
-///     .await
-/// })?;
-/// let cause = outcome.unwrap_err();
-/// assert!(cause.is_timeout() && cause.is_cleanup_timeout());
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let options = wo::ScopeOptions::new().deadline(Duration::from_millis(5)).cleanup(Duration::from_millis(5));
+///     let outcome = wo::scope_with(options, |s: wo::Scope| {
+///         s.spawn(|| wo::protect(|| wo::sleep(Duration::MAX)));
+///     });
+///     let cause = outcome.unwrap_err();
+///     assert!(cause.is_timeout() && cause.is_cleanup_timeout());
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScopeOptions {

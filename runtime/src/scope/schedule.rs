@@ -14,7 +14,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::scope::schedule::{Schedule, exponential, recurs};
+/// use wo::schedule::{Schedule, exponential, recurs};
 ///
 /// let policy = exponential(Duration::from_millis(100)) & recurs(5);
 /// let delays: Vec<u128> = policy.delays().map(|delay| delay.as_millis()).collect();
@@ -42,7 +42,7 @@ pub trait Schedule: Clone {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::scope::schedule::{Schedule, spaced};
+    /// use wo::schedule::{Schedule, spaced};
     ///
     /// let policy = spaced(Duration::from_secs(10)).jittered(0.8, 1.2, 7);
     /// assert!(policy.delays().take(100).all(|delay| (8..=12).contains(&delay.as_secs())));
@@ -61,7 +61,7 @@ pub trait Schedule: Clone {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::scope::schedule::{Schedule, spaced};
+    /// use wo::schedule::{Schedule, spaced};
     ///
     /// assert_eq!(spaced(Duration::from_secs(10)).up_to(Duration::from_secs(35)).delays().count(), 3);
     /// ```
@@ -75,7 +75,7 @@ pub trait Schedule: Clone {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::scope::schedule::{Schedule, recurs, spaced};
+    /// use wo::schedule::{Schedule, recurs, spaced};
     ///
     /// let policy = spaced(Duration::from_secs(1)) & recurs(3);
     /// assert_eq!(policy.delays().collect::<Vec<_>>(), [Duration::from_secs(1); 3]);
@@ -90,7 +90,7 @@ pub trait Schedule: Clone {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::scope::schedule::{Schedule, exponential, spaced};
+    /// use wo::schedule::{Schedule, exponential, spaced};
     ///
     /// let policy = exponential(Duration::from_secs(1)) | spaced(Duration::from_secs(3));
     /// let delays: Vec<u64> = policy.delays().take(4).map(|delay| delay.as_secs()).collect();
@@ -122,7 +122,7 @@ impl<S: Schedule> Iterator for Delays<S> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::scope::schedule::{Schedule, recurs};
+/// use wo::schedule::{Schedule, recurs};
 ///
 /// assert_eq!(recurs(2).delays().collect::<Vec<_>>(), [Duration::ZERO; 2]);
 /// assert_eq!(recurs(0).delays().next(), None);
@@ -137,7 +137,7 @@ pub const fn recurs(count: u64) -> Recurs {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::scope::schedule::{Schedule, spaced};
+/// use wo::schedule::{Schedule, spaced};
 ///
 /// let second = Duration::from_secs(1);
 /// assert_eq!(spaced(second).delays().take(3).collect::<Vec<_>>(), [second; 3]);
@@ -152,7 +152,7 @@ pub const fn spaced(interval: Duration) -> Spaced {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::scope::schedule::{Schedule, exponential};
+/// use wo::schedule::{Schedule, exponential};
 ///
 /// let policy = exponential(Duration::from_secs(1)).factor(3.0).cap(Duration::from_secs(10));
 /// let delays: Vec<u64> = policy.delays().take(4).map(|delay| delay.as_secs()).collect();

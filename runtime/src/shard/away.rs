@@ -25,23 +25,23 @@ impl<E: Send + 'static> scope::Scope<Fibers, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::scope::Outcome;
-    /// use wo_runtime::shard::Builder;
-    ///
-    /// let sum: Outcome<u64> = Builder::new().shards(2).run(|| async {
-    ///     fiber::scope(async |s: Scope| {
-    ///         let parts: Vec<_> = (1..3).map(|part| s.fork_away(move || async move { Ok(part) })).collect();
-    ///         let mut sum = 0;
-    ///         for part in parts {
-    ///             sum += part.join().await?;
-    ///         }
-    ///         Ok(sum)
-    ///     })
-    ///     .await
-    /// })?;
+    /// # #[wo::fiber]
+    /// # fn example() {
+    /// // On two shards.
+    /// let sum: wo::Outcome<u64> = wo::scope(|s: wo::Scope| {
+    ///     let mut parts = Vec::new();
+    ///     for part in 1..3 {
+    ///         parts.push(s.fork_away(|| Ok(part)));
+    ///     }
+    ///     let mut sum = 0;
+    ///     for part in parts {
+    ///         sum += part.join()?;
+    ///     }
+    ///     Ok(sum)
+    /// });
     /// assert_eq!(sum.unwrap(), 3);
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// # }
+    /// # wo::Builder::new().shards(2).run(example).unwrap();
     /// ```
     pub fn fork_away<R, F>(&self, body: impl FnOnce() -> F + Send + 'static) -> Child<R::Value, E>
     where
@@ -71,19 +71,16 @@ impl<E: Send + 'static> scope::Scope<Fibers, E> {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::fiber::{self, Scope};
-    /// use wo_runtime::shard::{self, Builder};
-    ///
-    /// let outcome = Builder::new().shards(2).run(|| async {
-    ///     fiber::scope(async |s: Scope<IoError>| {
-    ///         let there = s.fork_on(1, || async { Ok(shard::shard_index()) });
-    ///         Ok(there.join().await?)
-    ///     })
-    ///     .await
-    /// })?;
+    /// # #[wo::fiber]
+    /// # fn example() {
+    /// // On two shards.
+    /// let outcome = wo::scope(|s: wo::Scope| {
+    ///     let there = s.fork_on(1, || Ok(wo::shard_index()));
+    ///     Ok(there.join()?)
+    /// });
     /// assert_eq!(outcome.unwrap(), Some(1));
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// # }
+    /// # wo::Builder::new().shards(2).run(example).unwrap();
     /// ```
     pub fn fork_on<R, F>(&self, shard: usize, body: impl FnOnce() -> F + Send + 'static) -> Child<R::Value, E>
     where

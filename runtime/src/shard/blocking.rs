@@ -43,14 +43,13 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::shard::{Builder, blocking};
-///
-/// let sum = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> Result<(), wo::BlockingError> {
 ///     let numbers = vec![1, 2, 3];
-///     blocking(move || numbers.iter().sum::<i32>()).await
-/// })??;
-/// assert_eq!(sum, 6);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     let sum: i32 = wo::blocking(move || numbers.iter().sum())?;
+///     assert_eq!(sum, 6);
+///     Ok(())
+/// }
 /// ```
 pub fn blocking<T, F>(call: F) -> Call<impl Future<Output = Result<T, BlockingError>>>
 where
@@ -95,6 +94,16 @@ where
 }
 
 /// Why a blocking call gave no value.
+///
+/// # Examples
+///
+/// ```
+/// #[wo::main]
+/// fn main() {
+///     let gone = wo::blocking(|| -> u8 { panic!("as planned") }).unwrap_err();
+///     assert!(gone.is_panic());
+/// }
+/// ```
 #[non_exhaustive]
 pub enum BlockingError {
     /// It panicked, with this payload.
@@ -116,6 +125,21 @@ impl BlockingError {
         match self {
             BlockingError::Panicked(payload) => Some(payload),
             _ => None,
+        }
+    }
+}
+
+/// A panic is an error without a number, a cancelled wait ECANCELED, a refusal itself. So `?` works where verbs are.
+impl From<BlockingError> for IoError {
+    fn from(error: BlockingError) -> IoError {
+        let words = error.to_string();
+        match error {
+            BlockingError::Refused(refusal) => refusal,
+            BlockingError::Cancelled => IoError::new(errno::ECANCELED, OpKind::Job, Stage::Cancel).with_context(words),
+            BlockingError::Panicked(payload) => {
+                discard(payload);
+                IoError::new(0, OpKind::Job, Stage::Completion).with_context(words)
+            }
         }
     }
 }

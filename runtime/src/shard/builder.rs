@@ -89,12 +89,9 @@ enum Pinning {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
-///
-/// let answer = Builder::new().run(|| async {
-///     fiber::yield_now().await?;
-///     Ok::<_, wo_runtime::error::IoError>(42)
+/// let answer = wo::Builder::new().run(|| async {
+///     wo::yield_now().await?;
+///     Ok::<_, wo::IoError>(42)
 /// })??;
 /// assert_eq!(answer, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -419,17 +416,54 @@ fn say_fallback_once(caps: &Caps) {
 }
 
 /// What this shard's kernel can do, and which steps of its set-up were refused; none outside a shard.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let caps = wo::backend().expect("this is a shard");
+/// assert_eq!(caps.backend, wo::BackendKind::Sim);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn backend() -> Option<Caps> {
     here(|here| (*here.caps).clone())
 }
 
 /// Stops the program: every verb of every fiber answers ECANCELED from now on, and what has not ended within the
 /// grace is dropped. Called a second time, the grace ends at once. Outside a shard it does nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let server = wo::spawn(|| wo::sleep(Duration::MAX));
+/// wo::yield_now()?;
+/// wo::stop();
+/// let stopped = wo::protect(|| server.join()).expect("it does not panic");
+/// assert!(stopped.unwrap_err().is_cancelled());
+/// # Ok(())
+/// # }
+/// ```
 pub fn stop() {
     here(|here| here.program.ask_to_stop());
 }
 
 /// Why a program's run gave no value.
+///
+/// # Examples
+///
+/// ```
+/// use wo::{Builder, RunError};
+///
+/// let gone = Builder::new().run(|| async { panic!("as planned") }).unwrap_err();
+/// assert!(matches!(gone, RunError::Panicked(_)));
+/// ```
 #[non_exhaustive]
 pub enum RunError {
     /// The runtime could not be set up.
@@ -455,9 +489,15 @@ impl fmt::Display for RunError {
         match self {
             RunError::Setup(error) | RunError::Kernel(error) => error.fmt(f),
             RunError::Stopped { signal: Some(signal) } => {
-                write!(f, "stopped by signal {signal}; the main fiber did not end within the grace")
+                write!(
+                    f,
+                    "stopped by signal {signal}; the main fiber did not end within the grace, \
+                     which a second signal ends"
+                )
             }
-            RunError::Stopped { signal: None } => f.write_str("stopped; the main fiber did not end within the grace"),
+            RunError::Stopped { signal: None } => {
+                f.write_str("stopped; the main fiber did not end within the grace, which a second stop ends")
+            }
             RunError::Panicked(payload) => write!(f, "the main fiber panicked: {}", fiber::panic_message(payload)),
             RunError::Stuck { ops } => {
                 let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();

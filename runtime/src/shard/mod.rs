@@ -4,6 +4,7 @@ pub(crate) mod asks;
 mod away;
 mod blocking;
 mod builder;
+mod by_itself;
 mod env;
 mod link;
 pub(crate) mod main;

@@ -5,6 +5,9 @@
 //! dry steals the oldest of another's, which tend to be the largest. The batch is over when every worker has run dry:
 //! only a worker's own task can fill its deque.
 //!
+//! Threads are started when there is work for them: one to begin with, and two more by each that has got its first task
+//! from another. So a large pool costs a small batch little, and a large batch has all its threads soon.
+//!
 //! A dry worker looks around for a moment, then parks. It is woken when somebody has two tasks waiting; one that waits
 //! alone is most often taken by its own worker right away, and waking for it would send a lone chain of tasks to and
 //! fro between the cores. In case its worker is busy for long, parked workers look around by themselves, at first
@@ -27,6 +30,12 @@ use crate::plane::backend::{affinity, discard, thread as thread_marks};
 /// evenly spread.
 const STOLEN_MAX: usize = 2;
 
+/// The most threads of a pool. Work that keeps so many busy waits for something, and is better written as fibers.
+const THREADS_MAX: usize = 1024;
+
+/// How many threads a thread starts that has got its first task.
+const STARTED_BY_EACH: usize = 2;
+
 /// Looks at the others' deques before parking: some ten microseconds' worth, less than a wake costs.
 const LOOKS: u32 = 200;
 
@@ -38,13 +47,14 @@ type Task<'env> = Box<dyn FnOnce(&Worker<'env>) + Send + 'env>;
 
 /// Threads for batch work, beside shards or without any.
 ///
-/// The threads live as long as a batch runs, so a pool that is not used costs nothing.
+/// The threads live as long as a batch runs, and start when there is work for them, so a pool that is not used costs
+/// nothing.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use wo_runtime::shard::pool::{Pool, Worker};
+/// use wo::pool::{Pool, Worker};
 ///
 /// fn add_up<'env>(worker: &Worker<'env>, numbers: &'env [u64], sum: &'env AtomicU64) {
 ///     if numbers.len() > 100 {
@@ -73,9 +83,20 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// A pool of so many threads, the one that calls [`run`](Pool::run) being the first; at least that one.
+    /// A pool of so many threads, the one that calls [`run`](Pool::run) being the first; at least that one, and at most
+    /// 1,024: what is asked for beyond that is done without, and [`threads`](Pool::threads) says so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo::pool::Pool;
+    ///
+    /// assert_eq!(Pool::new(3).threads(), 3);
+    /// assert_eq!(Pool::new(0).threads(), 1);
+    /// assert_eq!(Pool::new(50_000_000).threads(), 1024);
+    /// ```
     pub fn new(threads: usize) -> Pool {
-        Pool { threads: threads.max(1) }
+        Pool { threads: threads.clamp(1, THREADS_MAX) }
     }
 
     /// The number of threads.
@@ -99,27 +120,18 @@ impl Pool {
         let deques: Vec<Deque<Task<'env>>> = (0..threads).map(|_| Deque::new_lifo()).collect();
         let shared = Arc::new(Shared {
             stealers: deques.iter().map(Deque::stealer).collect(),
+            started: AtomicUsize::new(0),
             unwoken: AtomicUsize::new(0),
-            parking: Mutex::new(Parking { workers: threads, parked: 0, woken: 0, over: false }),
+            parking: Mutex::new(Parking { workers: 0, parked: 0, woken: 0, over: false }),
             bell: Condvar::new(),
             panic: Mutex::new(None),
+            unused: Mutex::new(deques.into_iter()),
         });
-        let mut workers =
-            deques.into_iter().enumerate().map(|(index, deque)| Worker { deque, shared: Arc::clone(&shared), index });
-        let first = workers.next().expect("a pool has a thread");
+        let first = Worker::next(&shared).expect("a pool has a thread");
         let answer = thread::scope(|scope| {
-            for worker in workers {
-                let name = format!("wo-batch-{}", worker.index);
-                let started = thread::Builder::new().name(name).spawn_scoped(scope, move || {
-                    affinity::spread();
-                    worker.work();
-                });
-                if started.is_err() {
-                    shared.lock().workers -= 1;
-                }
-            }
+            start(scope, &shared);
             let answer = catch_unwind(AssertUnwindSafe(|| root(&first)));
-            first.work();
+            first.work(&mut || ());
             answer
         });
         let answer = answer.map_err(|payload| shared.keep_panic(payload));
@@ -132,9 +144,27 @@ impl Pool {
     }
 }
 
+/// Starts one thread more, if the pool has one and the system gives it.
+fn start<'scope, 'env>(scope: &'scope thread::Scope<'scope, 'env>, shared: &Arc<Shared<'env>>) {
+    let Some(worker) = Worker::next(shared) else { return };
+    let name = format!("wo-batch-{}", worker.index);
+    let started = thread::Builder::new().name(name).spawn_scoped(scope, move || {
+        affinity::spread();
+        let shared = Arc::clone(&worker.shared);
+        worker.work(&mut || (0..STARTED_BY_EACH).for_each(|_| start(scope, &shared)));
+    });
+    if started.is_err() {
+        shared.do_without_more();
+    }
+}
+
 /// What the workers of a batch share.
 struct Shared<'env> {
     stealers: Box<[Stealer<Task<'env>>]>,
+    /// How many workers there have been; theirs are the first stealers.
+    started: AtomicUsize,
+    /// The deques of those that have not started.
+    unused: Mutex<std::vec::IntoIter<Deque<Task<'env>>>>,
     /// Parked workers nobody has woken; written under the lock.
     unwoken: AtomicUsize,
     parking: Mutex<Parking>,
@@ -155,6 +185,18 @@ struct Parking {
 impl Shared<'_> {
     fn lock(&self) -> MutexGuard<'_, Parking> {
         self.parking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The system has refused a thread, the last one that was to start.
+    fn do_without_more(&self) {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+        let mut parking = self.lock();
+        parking.workers -= 1;
+        if parking.parked == parking.workers {
+            parking.over = true;
+            drop(parking);
+            self.bell.notify_all();
+        }
     }
 
     /// The first one is the caller's; the hook has said the words of the others.
@@ -197,6 +239,15 @@ pub struct Worker<'env> {
 }
 
 impl<'env> Worker<'env> {
+    /// One more worker. Only a worker calls this, or the batch has none yet, so the batch is not over.
+    fn next(shared: &Arc<Shared<'env>>) -> Option<Worker<'env>> {
+        let mut unused = shared.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        let deque = unused.next()?;
+        shared.lock().workers += 1;
+        let index = shared.started.fetch_add(1, Ordering::SeqCst);
+        Some(Worker { deque, shared: Arc::clone(shared), index })
+    }
+
     /// Spawns a task. This worker runs it later, unless another one gets to it first; the batch ends after it.
     pub fn spawn(&self, task: impl FnOnce(&Worker<'env>) + Send + 'env) {
         self.deque.push(Box::new(task));
@@ -210,12 +261,16 @@ impl<'env> Worker<'env> {
         self.index
     }
 
-    /// Runs tasks until the batch is over.
-    fn work(&self) {
+    /// Runs tasks until the batch is over. Calls `begun` when there is the first.
+    fn work(&self, begun: &mut dyn FnMut()) {
         let mut park = PARK_MIN;
+        let mut begun = Some(begun);
         loop {
             while let Some(task) = self.deque.pop().or_else(|| self.steal()) {
                 park = PARK_MIN;
+                if let Some(begun) = begun.take() {
+                    begun();
+                }
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task(self))) {
                     self.shared.keep_panic(payload);
                 }
@@ -232,7 +287,8 @@ impl<'env> Worker<'env> {
 
     /// The other workers' deques, beginning behind this one's.
     fn others(&self) -> impl Iterator<Item = &Stealer<Task<'env>>> {
-        let (before, from) = self.shared.stealers.split_at(self.index);
+        let started = &self.shared.stealers[..self.shared.started.load(Ordering::SeqCst)];
+        let (before, from) = started.split_at(self.index);
         from[1..].iter().chain(before)
     }
 
@@ -261,7 +317,9 @@ impl<'env> Worker<'env> {
 
     /// Waits a moment for another worker to have something.
     fn look_around(&self) -> bool {
-        for _ in 0..LOOKS {
+        // With many threads there are enough that look.
+        let looks = LOOKS / self.shared.started.load(Ordering::SeqCst) as u32;
+        for _ in 0..looks.max(1) {
             if self.sees_work() {
                 return true;
             }

@@ -165,6 +165,18 @@ impl Drop for Program {
 }
 
 /// The number of shards of this program; 0 outside one.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// // On two shards.
+/// assert_eq!(wo::shards(), 2);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
+/// ```
 pub fn shards() -> usize {
     here(|here| here.program.shards()).unwrap_or(0)
 }
@@ -178,22 +190,37 @@ pub fn shards() -> usize {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::oneshot::oneshot;
-/// use wo_runtime::shard::{Builder, post_to};
-///
-/// let sum = Builder::new().shards(2).run(|| async {
-///     let (sender, receiver) = oneshot();
-///     assert!(post_to(1, move || drop(sender.send(40 + 2))));
-///     receiver.recv().await
-/// })??;
-/// assert_eq!(sum, 42);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// // On two shards.
+/// let (sender, receiver) = wo::oneshot();
+/// assert!(wo::post_to(1, move || drop(sender.send(40 + 2))));
+/// assert_eq!(receiver.recv()?, 42);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
 /// ```
 pub fn post_to(index: usize, call: impl FnOnce() + Send + 'static) -> bool {
     here(|here| here.program.post(index, Box::new(call))).unwrap_or(false)
 }
 
 /// The shard this thread is; none outside a program.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// // On two shards.
+/// let mut there = Vec::new();
+/// for _ in 0..wo::shards() {
+///     there.push(wo::spawn_anywhere(|| wo::shard_index()).join().expect("it does not panic"));
+/// }
+/// assert_eq!(there, [Some(0), Some(1)]);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
+/// ```
 pub fn shard_index() -> Option<usize> {
     here(|here| here.index)
 }

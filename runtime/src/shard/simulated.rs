@@ -6,12 +6,14 @@
 //! to the nearest timer. When there is neither, nothing will ever happen again: the fibers that wait are in a deadlock,
 //! and each is named with what it waits for.
 //!
-//! Nothing here looks at a real clock or another thread, so a run is a function of its programs and the seed.
+//! Nothing here depends on a real clock or another thread, so a run is a function of its programs and the seed. What
+//! programs have to do with either behind the world's back is reported where it can be seen.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{IoError, OpKind, Stage, errno, say};
 use crate::fiber::local::{Local, local};
@@ -19,6 +21,7 @@ use crate::fiber::task::{self, Names, Parked};
 use crate::fiber::tick::{Driver, Ending, Tick};
 use crate::fiber::{IntoFiber, JoinError, JoinHandle, StopRequest, spawn};
 use crate::os::signals::StopSignals;
+use crate::plane::backend::real_time::RealTime;
 use crate::plane::backend::sim::{SimHost, SimWorld};
 use crate::plane::backend::{AnyBackend, Waker};
 use crate::plane::{Instant, ShardLoop, current};
@@ -316,15 +319,24 @@ pub(crate) enum Progress {
 pub(crate) struct Scheduler {
     world: SimWorld,
     running: Vec<Running>,
-    started: u64,
     /// Wakes by threads from outside, of the programs that have ended; and whether any was reported.
     strange: u64,
     strangers_told: bool,
+    real_time: RealTime,
+    /// Turns that waited for something real.
+    real_waits: u64,
 }
 
 impl Scheduler {
     pub(crate) fn new(world: SimWorld) -> Scheduler {
-        Scheduler { world, running: Vec::new(), started: 0, strange: 0, strangers_told: false }
+        Scheduler {
+            world,
+            running: Vec::new(),
+            strange: 0,
+            strangers_told: false,
+            real_time: RealTime::new(),
+            real_waits: 0,
+        }
     }
 
     /// Starts a program on a host of the world; answers its number, and where its value will be.
@@ -334,9 +346,11 @@ impl Scheduler {
         body: B,
     ) -> Result<(u64, Outcome<B::Output>), RunError> {
         let outcome: Outcome<B::Output> = Rc::default();
-        self.started += 1;
-        self.running.push(Running::open(self.started, builder, body, Rc::clone(&outcome))?);
-        Ok((self.started, outcome))
+        // Only to tell programs apart, those of other worlds too: what happens in a world does not depend on it.
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed) + 1;
+        self.running.push(Running::open(number, builder, body, Rc::clone(&outcome))?);
+        Ok((number, outcome))
     }
 
     /// Whether this program runs still.
@@ -371,6 +385,29 @@ impl Scheduler {
         }
     }
 
+    /// What happens from now on is the world's, after something that was not.
+    pub(crate) fn begin(&mut self) {
+        self.real_time.begin();
+    }
+
+    /// How often a turn waited for something real.
+    pub(crate) fn real_waits(&self) -> u64 {
+        self.real_waits
+    }
+
+    /// Says so, once, when a fiber has waited for something real: the world stood still meanwhile.
+    #[cold]
+    fn note_real_wait(&mut self, at: usize, span: std::time::Duration) {
+        self.real_waits += 1;
+        if self.real_waits == 1 {
+            say(format_args!(
+                "a fiber on the simulated host {:?} waited {span:.1?} of real time, while its world stood still; call \
+                 wo::sleep, wo::net and wo::blocking instead of std::thread::sleep, std::net and what else blocks",
+                self.running[at].host.name()
+            ));
+        }
+    }
+
     /// One turn: every shard that has something to do ticks once; without any, the world moves on, to `limit` at most.
     pub(crate) fn turn(&mut self, limit: Instant) -> Progress {
         self.report_strangers();
@@ -397,6 +434,9 @@ impl Scheduler {
         for (at, index) in ready {
             self.world.note_turn(&self.running[at].host, index);
             let (over, why) = self.running[at].tick(index);
+            if let Some(span) = self.real_time.turn_ended() {
+                self.note_real_wait(at, span);
+            }
             if over && !ended.iter().any(|(other, _)| *other == at) {
                 ended.push((at, why));
             }

@@ -12,21 +12,25 @@ use crate::shard::program::here;
 /// What the body captures moves with it, so it is `Send`; what the fiber holds once it runs need not be. Where the
 /// program is ending, the body is dropped, and joining says so.
 ///
+/// # Panics
+///
+/// Where no shard runs on this thread.
+///
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::shard::{Builder, shard_index, spawn_anywhere};
-///
-/// let places = Builder::new().shards(2).run(|| async {
-///     let mut places = Vec::new();
-///     for _ in 0..4 {
-///         places.push(spawn_anywhere(|| async { shard_index() }).join().await.unwrap().unwrap());
-///     }
-///     places
-/// })?;
-/// assert_eq!(places, [0, 1, 0, 1]);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # #[wo::fiber]
+/// # fn example() {
+/// // On two shards.
+/// let mut places = Vec::new();
+/// for _ in 0..4 {
+///     places.push(wo::spawn_anywhere(|| wo::shard_index()).join().expect("it does not panic"));
+/// }
+/// assert_eq!(places, [Some(0), Some(1), Some(0), Some(1)]);
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap();
 /// ```
+#[track_caller]
 pub fn spawn_anywhere<B>(body: B) -> JoinHandle<B::Output>
 where
     B: IntoFiber + Send + 'static,

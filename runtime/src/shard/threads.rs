@@ -33,33 +33,55 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// A thread or a loop that could not be had. The others end.
+    /// A thread or a loop that could not be had. By then the others have ended, and all that was theirs is given back.
     pub(crate) fn start(count: usize, setup: &Setup) -> IoResult<(Threads, Vec<Door>)> {
         // No memory in advance: the count may be beyond all the system gives, which answers an error on the way.
         let mut threads = Threads(Vec::new());
         let mut doors = Vec::new();
         for index in 1..=count {
-            let (start, program) = mpsc::channel();
-            let (door, opened) = mpsc::channel();
-            let (told, stuck) = mpsc::channel();
-            let setup = setup.clone();
-            let handle = std::thread::Builder::new()
-                .name(format!("wo-shard-{index}"))
-                .spawn(move || {
-                    // Whoever no longer listens has left this shard to itself.
-                    let _ = told.send(run(index, &setup, &door, &program));
-                })
-                .map_err(|error| {
-                    IoError::new(error.raw_os_error().unwrap_or(0), OpKind::Setup, Stage::Setup)
-                        .with_context(format!("a thread for shard {index}; raise `ulimit -u`, or ask for fewer shards"))
-                })?;
-            threads.0.push(Thread { start, stuck, handle });
-            // A thread that ends without a word has panicked, and said so on stderr.
-            doors.push(opened.recv().unwrap_or_else(|_| {
-                Err(IoError::new(0, OpKind::Setup, Stage::Setup).with_context(format!("shard {index} ended at once")))
-            })?);
+            match threads.start_one(index, setup) {
+                Ok(door) => doors.push(door),
+                Err(error) => {
+                    threads.dismiss();
+                    doors.iter().for_each(|door: &Door| door.home.give_back());
+                    let context = format!("shard {index} of {}, {}", count + 1, error.context());
+                    return Err(error.with_context(format!("{context}; or ask for fewer shards (WO_SHARDS)")));
+                }
+            }
         }
         Ok((threads, doors))
+    }
+
+    fn start_one(&mut self, index: usize, setup: &Setup) -> IoResult<Door> {
+        let (start, program) = mpsc::channel();
+        let (door, opened) = mpsc::channel();
+        let (told, stuck) = mpsc::channel();
+        let setup = setup.clone();
+        let handle = shard_thread(index)
+            .spawn(move || {
+                // Whoever no longer listens has left this shard to itself.
+                let _ = told.send(run(index, &setup, &door, &program));
+            })
+            .map_err(|error| {
+                IoError::new(error.raw_os_error().unwrap_or(0), OpKind::Setup, Stage::Setup)
+                    .with_context("a thread for it; raise `ulimit -u`, the container's limit of tasks, or its memory")
+            })?;
+        self.0.push(Thread { start, stuck, handle });
+        // A thread that ends without a word has panicked, and said so on stderr.
+        opened
+            .recv()
+            .unwrap_or_else(|_| Err(IoError::new(0, OpKind::Setup, Stage::Setup).with_context("which ended at once")))
+    }
+
+    /// There will be no program: every shard ends, which has run nothing yet.
+    fn dismiss(self) {
+        let (starts, handles): (Vec<_>, Vec<_>) =
+            self.0.into_iter().map(|thread| (thread.start, thread.handle)).unzip();
+        drop(starts);
+        for handle in handles {
+            // A panic has been told on stderr.
+            let _ = handle.join();
+        }
     }
 
     /// Tells every shard its program, and lets it run.
@@ -90,6 +112,16 @@ impl Threads {
         }
         stuck
     }
+}
+
+/// The stack of a shard's thread, in bytes: as much as the first thread has on most systems, so that what recurses on
+/// the first shard does so on the others. Only what is used of it is memory.
+const STACK: usize = 8 << 20;
+
+/// How to start the thread of shard `index`. A stack that was asked for by `RUST_MIN_STACK` is std's to give.
+fn shard_thread(index: usize) -> std::thread::Builder {
+    let thread = std::thread::Builder::new().name(format!("wo-shard-{index}"));
+    if std::env::var_os("RUST_MIN_STACK").is_some() { thread } else { thread.stack_size(STACK) }
 }
 
 /// The life of one shard's thread.

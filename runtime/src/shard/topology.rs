@@ -4,6 +4,16 @@
 /// `#[wo::main(topology = "work-stealing")]` set it. In a simulated world the shards take turns on one thread.
 ///
 /// Batch work that never parks has a [`Pool`](crate::shard::pool::Pool) of its own, whatever the topology.
+///
+/// # Examples
+///
+/// ```
+/// use wo::{Builder, Topology};
+///
+/// let shards = Builder::new().shards(4).topology(Topology::Single).run(|| async { wo::shards() })?;
+/// assert_eq!(shards, 1);
+/// # Ok::<(), wo::RunError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Topology {
     /// One shard, on the thread that runs the program, however many are asked for: no other thread, no inbox in use.

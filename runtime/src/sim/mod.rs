@@ -9,20 +9,20 @@
 //!
 //! A program that reads the system's clock or environment, or starts a thread that keeps to itself, does so behind the
 //! world's back, and its run is no function of the seed. What can be seen is reported: a descriptor of the system's or
-//! of another host is refused, and a thread from outside that wakes a fiber is counted by
-//! [`strange_wakes`](World::strange_wakes) and said on stderr. Blocking calls and batch pools are the world's: they run
-//! to their end while it stands still, each time in the same order.
+//! of another host is refused; a thread from outside that wakes a fiber is counted by
+//! [`strange_wakes`](World::strange_wakes), and a fiber that waits for something real, as in `std::thread::sleep` or
+//! `std::net`, by [`real_waits`](World::real_waits); the first of either is said on stderr. Blocking calls and batch
+//! pools are the world's: they run to their end while it stands still, each time in the same order.
 //!
 //! # Examples
 //!
 //! ```
 //! use std::time::Duration;
-//! use wo_runtime::fiber;
-//! use wo_runtime::sim::World;
+//! use wo::sim::World;
 //!
 //! let mut world = World::new(7);
 //! let host = world.host("sleeper");
-//! let program = world.start(&host, || async { fiber::sleep(Duration::from_secs(30 * 86_400)).await });
+//! let program = world.start(&host, || async { wo::sleep(Duration::from_secs(30 * 86_400)).await });
 //! world.finish(program)??;
 //! assert_eq!(world.elapsed().as_secs(), 30 * 86_400);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -11,12 +11,11 @@ use crate::shard::simulated::Outcome;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::sim::World;
+/// use wo::sim::World;
 ///
 /// let mut world = World::new(1);
 /// let host = world.host("sleeper");
-/// let program = world.start(&host, || fiber::sleep(Duration::from_secs(3)));
+/// let program = world.start(&host, || wo::sleep(Duration::from_secs(3)));
 /// world.run_for(Duration::from_secs(1));
 /// assert!(!program.has_ended() && program.take().is_none());
 /// world.run_for(Duration::from_secs(3));

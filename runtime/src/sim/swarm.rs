@@ -19,7 +19,7 @@ const JUMP_MAX: Duration = Duration::from_secs(2 * 365 * 86_400);
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::sim::World;
+/// use wo::sim::World;
 ///
 /// let world = World::new(7);
 /// let swarm = world.swarm();
@@ -66,7 +66,7 @@ impl Swarm {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(7);
     /// let hosts = [world.host("server"), world.host("client")];

@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::error::{IoError, IoResult, say};
 use crate::fiber::IntoFiber;
 use crate::plane::Instant;
-use crate::plane::backend::sim::{Link, NetworkCounters, SimHost, SimWorld};
+use crate::plane::backend::sim::{Link, NetworkCounters, SimHost, SimWorld, foreign};
 use crate::shard::main::start_in;
 use crate::shard::simulated::{Progress, Scheduler};
-use crate::shard::{Builder, RunError};
+use crate::shard::{Builder, Environment, RunError};
 use crate::sim::program::Program;
 use crate::sim::swarm::Swarm;
 
@@ -20,15 +20,13 @@ type Action = Box<dyn FnOnce(&mut World)>;
 /// A simulated world: hosts, their programs, a network and a clock, all on the thread that made it.
 ///
 /// Nothing happens in it but while one of the calls that run it is under way. A test that fails has the seed on
-/// stderr, with the line that runs it again.
+/// stderr; one of a [`sweep`](World::sweep) has the line that runs that seed again with it.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::plane::backend::sim::Link;
-/// use wo_runtime::sim::World;
+/// use wo::sim::{Link, World};
 ///
 /// let mut world = World::new(1);
 /// let (left, right) = (world.host("left"), world.host("right"));
@@ -38,8 +36,8 @@ type Action = Box<dyn FnOnce(&mut World)>;
 ///     move |world| world.partition(&left, &right)
 /// });
 /// let program = world.start(&left, || async {
-///     fiber::sleep(Duration::from_secs(2)).await?;
-///     Ok::<_, wo_runtime::error::IoError>("two seconds later")
+///     wo::sleep(Duration::from_secs(2)).await?;
+///     Ok::<_, wo::IoError>("two seconds later")
 /// });
 /// assert_eq!(world.finish(program)??, "two seconds later");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -53,6 +51,8 @@ pub struct World {
     /// What the test has planned, in order.
     planned: BTreeMap<(Instant, u64), Action>,
     plans: u64,
+    /// `WO_SEED` would give it its seed.
+    swept: bool,
 }
 
 impl World {
@@ -61,7 +61,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let world = World::new(7);
     /// assert_eq!((world.seed(), world.elapsed().as_secs()), (7, 0));
@@ -70,7 +70,7 @@ impl World {
         let first = SimHost::new(seed);
         let world = SimWorld::of(&first);
         let scheduler = Scheduler::new(world.clone());
-        World { seed, world, first: Some(first), scheduler, planned: BTreeMap::new(), plans: 0 }
+        World { seed, world, first: Some(first), scheduler, planned: BTreeMap::new(), plans: 0, swept: false }
     }
 
     /// Runs a test once for each seed of `seeds`; or, when `WO_SEED` is set, for that one alone. This is the call that
@@ -78,25 +78,30 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the test does; the seed is said on stderr.
+    /// When the test does; the seed is said on stderr. When `WO_SEED`, or another of wo's variables, is not understood.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// World::sweep(0..10, |world| {
     ///     let host = world.host("sleeper");
-    ///     let program = world.start(&host, || fiber::sleep(Duration::from_secs(1)));
+    ///     let program = world.start(&host, || wo::sleep(Duration::from_secs(1)));
     ///     assert!(world.finish(program).unwrap().is_ok());
     /// });
     /// ```
     pub fn sweep(seeds: std::ops::Range<u64>, mut test: impl FnMut(&mut World)) {
-        let asked = crate::shard::Environment::read().ok().and_then(|environment| environment.seed);
-        for seed in asked.map_or(seeds, |seed| seed..seed.saturating_add(1)) {
-            test(&mut World::new(seed));
+        let environment = Environment::read().unwrap_or_else(|error| panic!("{error}"));
+        let (one, several) = match environment.seed {
+            Some(seed) => (Some(seed), 0..0),
+            None => (None, seeds),
+        };
+        for seed in one.into_iter().chain(several) {
+            let mut world = World::new(seed);
+            world.swept = true;
+            test(&mut world);
         }
     }
 
@@ -105,7 +110,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// assert_eq!(World::new(3).seed(), 3);
     /// ```
@@ -122,7 +127,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let (server, client) = (world.host("server"), world.host("client"));
@@ -141,19 +146,18 @@ impl World {
 
     /// Starts a program on a host, with one shard.
     ///
-    /// What keeps it from starting, its host being without power, is its outcome.
+    /// What keeps it from starting is its outcome: its host is without power, or of another world.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("only");
     /// let program = world.start(&host, || async {
-    ///     fiber::yield_now().await?;
-    ///     Ok::<_, wo_runtime::error::IoError>(42)
+    ///     wo::yield_now().await?;
+    ///     Ok::<_, wo::IoError>(42)
     /// });
     /// assert_eq!(world.finish(program)??, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -167,16 +171,18 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::shard::{self, Builder};
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("wide");
-    /// let program = world.start_with(&host, Builder::new().shards(4), || async { shard::shards() });
+    /// let program = world.start_with(&host, wo::Builder::new().shards(4), || async { wo::shards() });
     /// assert_eq!(world.finish(program)?, 4);
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    /// # Ok::<(), wo::RunError>(())
     /// ```
     pub fn start_with<B: IntoFiber>(&mut self, host: &SimHost, builder: Builder, body: B) -> Program<B::Output> {
+        if !self.world.has(host) {
+            return Program::failed(RunError::Setup(foreign(host)));
+        }
         match self.scheduler.start(builder.simulated(host), body) {
             Ok((number, outcome)) => Program { number, outcome },
             Err(error) => Program::failed(error),
@@ -198,23 +204,26 @@ impl World {
     /// ```
     /// use std::process::ExitCode;
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::shard::{MainOptions, run_main};
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
-    /// // What `#[wo::main] fn main() { wo::sleep(...) }` is.
-    /// fn main_function() -> ExitCode {
-    ///     run_main(MainOptions::default(), || fiber::sleep(Duration::from_secs(86_400)))
+    /// mod server {
+    ///     #[wo::main]
+    ///     pub fn main() -> wo::IoResult<()> {
+    ///         wo::sleep(std::time::Duration::from_secs(86_400))
+    ///     }
     /// }
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("server");
-    /// let program = world.start_main(&host, main_function);
+    /// let program = world.start_main(&host, server::main);
     /// assert_eq!(world.finish(program)?, ExitCode::SUCCESS);
     /// assert_eq!(world.elapsed(), Duration::from_secs(86_400));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), wo::RunError>(())
     /// ```
     pub fn start_main(&mut self, host: &SimHost, main: impl FnOnce() -> ExitCode) -> Program<ExitCode> {
+        if !self.world.has(host) {
+            return Program::failed(RunError::Setup(foreign(host)));
+        }
         match start_in(&mut self.scheduler, host, main) {
             Ok((number, outcome)) => Program { number, outcome },
             Err(error) => Program::failed(error),
@@ -228,13 +237,12 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::shard::RunError;
-    /// use wo_runtime::sim::World;
+    /// use wo::RunError;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("sleeper");
-    /// let program = world.start(&host, || fiber::sleep(Duration::MAX));
+    /// let program = world.start(&host, || wo::sleep(Duration::MAX));
     /// assert!(world.kill(&program) && !world.kill(&program));
     /// assert!(matches!(program.take(), Some(Err(RunError::Stopped { signal: Some(9) }))));
     /// ```
@@ -249,12 +257,11 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("server");
-    /// let program = world.start(&host, || async { fiber::sleep(Duration::MAX).await });
+    /// let program = world.start(&host, || async { wo::sleep(Duration::MAX).await });
     /// world.run_for(Duration::from_secs(5));
     /// assert!(world.stop(&program));
     /// assert!(world.finish(program)?.unwrap_err().is_cancelled());
@@ -270,8 +277,8 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::fs;
-    /// use wo_runtime::sim::World;
+    /// use wo::fs;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("server");
@@ -293,14 +300,13 @@ impl World {
     ///
     /// # Errors
     ///
-    /// A program runs there still: EBUSY.
+    /// A program runs there still: EBUSY. It is of another world: EXDEV.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::os::fs::{self, File};
-    /// use wo_runtime::sim::World;
+    /// use wo::fs::{self, File};
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("server");
@@ -315,10 +321,13 @@ impl World {
     /// world.restart(&host)?;
     /// let again = world.start(&host, || fs::read("/kept"));
     /// assert_eq!(world.finish(again)??, b"synced");
-    /// # let _: Option<IoError> = None;
+    /// # let _: Option<wo::IoError> = None;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restart(&mut self, host: &SimHost) -> IoResult<()> {
+        if !self.world.has(host) {
+            return Err(foreign(host));
+        }
         let seed = self.world.draw(u64::MAX);
         let left = host.disk().after_power_cut(crate::plane::backend::sim::Survival::Seeded(seed));
         self.scheduler.end_dark();
@@ -331,12 +340,12 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// world.at(Duration::from_secs(5), |world| assert_eq!(world.elapsed().as_secs(), 5));
     /// world.run()?;
-    /// # Ok::<(), wo_runtime::error::IoError>(())
+    /// # Ok::<(), wo::IoError>(())
     /// ```
     pub fn at(&mut self, age: Duration, action: impl FnOnce(&mut World) + 'static) {
         self.plans += 1;
@@ -353,13 +362,12 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::oneshot::oneshot;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("stuck");
     /// let program = world.start(&host, || async {
-    ///     let (sender, receiver) = oneshot::<()>();
+    ///     let (sender, receiver) = wo::oneshot::<()>();
     ///     let received = receiver.recv().await;
     ///     drop(sender);
     ///     received
@@ -368,6 +376,7 @@ impl World {
     /// assert!(error.to_string().contains("stuck: fiber 0 (main) waits in receive"));
     /// ```
     pub fn finish<T>(&mut self, program: Program<T>) -> Result<T, RunError> {
+        self.scheduler.begin();
         while self.scheduler.is_running(program.number) {
             if let Progress::Quiescent = self.turn(Instant::NEVER) {
                 self.give_up();
@@ -386,19 +395,19 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("sleepers");
     /// for seconds in 1..=3 {
-    ///     let _program = world.start(&host, move || fiber::sleep(Duration::from_secs(seconds)));
+    ///     let _program = world.start(&host, move || wo::sleep(Duration::from_secs(seconds)));
     /// }
     /// world.run()?;
     /// assert_eq!(world.elapsed().as_secs(), 3);
-    /// # Ok::<(), wo_runtime::error::IoError>(())
+    /// # Ok::<(), wo::IoError>(())
     /// ```
     pub fn run(&mut self) -> IoResult<()> {
+        self.scheduler.begin();
         while !self.scheduler.is_empty() || !self.planned.is_empty() {
             if let Progress::Quiescent = self.turn(Instant::NEVER) {
                 return Err(self.give_up());
@@ -413,18 +422,18 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("sleeper");
-    /// let program = world.start(&host, || fiber::sleep(Duration::from_secs(3)));
+    /// let program = world.start(&host, || wo::sleep(Duration::from_secs(3)));
     /// world.run_for(Duration::from_secs(2));
     /// assert!(!program.has_ended());
     /// world.run_for(Duration::from_secs(2));
     /// assert!(program.has_ended());
     /// ```
     pub fn run_for(&mut self, span: Duration) {
+        self.scheduler.begin();
         let end = self.world.now() + span;
         // A fiber that never parks has something to do at every moment: it is the clock that ends it.
         while self.turn(end) == Progress::Some && self.world.now() <= end {}
@@ -437,6 +446,7 @@ impl World {
             && let Some((_, action)) = self.planned.pop_first()
         {
             action(self);
+            self.scheduler.begin();
             return Progress::Some;
         }
         let until = next.map_or(limit, |at| at.min(limit));
@@ -459,7 +469,7 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// world.run_for(Duration::from_secs(7));
@@ -474,7 +484,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::{Link, World};
+    /// use wo::sim::{Link, World};
     ///
     /// let world = World::new(1);
     /// world.set_links(Link { loss: 0.1, ..Link::default() });
@@ -485,11 +495,15 @@ impl World {
 
     /// How the wires between two hosts behave, both ways.
     ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
+    ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::{Link, World};
+    /// use wo::sim::{Link, World};
     ///
     /// let mut world = World::new(1);
     /// let (near, far) = (world.host("near"), world.host("far"));
@@ -503,11 +517,15 @@ impl World {
 
     /// Nothing gets from either host to the other any more.
     ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
+    ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let (a, b) = (world.host("a"), world.host("b"));
@@ -521,11 +539,15 @@ impl World {
 
     /// Nothing gets from one host to the other any more; the other way is left as it is.
     ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
+    ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let (a, b) = (world.host("a"), world.host("b"));
@@ -538,11 +560,15 @@ impl World {
 
     /// Both wires between two hosts work again.
     ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
+    ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let (a, b) = (world.host("a"), world.host("b"));
@@ -560,7 +586,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let world = World::new(1);
     /// assert_eq!(world.counters().sent, 0);
@@ -576,7 +602,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let world = World::new(1);
     /// assert!(world.deadlocks().is_empty());
@@ -593,13 +619,12 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::fiber::oneshot::oneshot;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("threaded");
     /// let program = world.start(&host, || async {
-    ///     let (sender, receiver) = oneshot();
+    ///     let (sender, receiver) = wo::oneshot();
     ///     std::thread::spawn(move || sender.send("from outside")).join().unwrap().unwrap();
     ///     receiver.recv().await
     /// });
@@ -611,12 +636,36 @@ impl World {
         self.scheduler.strange_wakes()
     }
 
+    /// How often a fiber waited for something real, a tenth of a second or longer: it slept by the system's clock, read
+    /// from a socket of the system's, or met a lock that another thread held. The first time is said on stderr. The
+    /// world stood still meanwhile, so its run is the same function of its seed; it takes that long each time.
+    ///
+    /// It is a hint, for people: a wait may be missed, as where the system keeps no account of its threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wo::sim::World;
+    ///
+    /// let mut world = World::new(1);
+    /// let host = world.host("sleeper");
+    /// let program = world.start(&host, || async { std::thread::sleep(Duration::from_millis(150)) });
+    /// world.finish(program)?;
+    /// assert_eq!(world.real_waits(), u64::from(cfg!(target_os = "linux")));
+    /// assert!(world.elapsed() < Duration::from_millis(1));
+    /// # Ok::<(), wo::RunError>(())
+    /// ```
+    pub fn real_waits(&self) -> u64 {
+        self.scheduler.real_waits()
+    }
+
     /// Draws a number below `bound` from the world's chance; 0 when `bound` is 0.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let draws = |seed| (0..10).map({ let world = World::new(seed); move |_| world.draw(1000) }).collect::<Vec<_>>();
     /// assert!(draws(1) == draws(1) && draws(1) != draws(2));
@@ -631,7 +680,7 @@ impl World {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(7);
     /// let hosts = [world.host("server"), world.host("client")];
@@ -646,8 +695,8 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::fs;
-    /// use wo_runtime::sim::World;
+    /// use wo::fs;
+    /// use wo::sim::World;
     ///
     /// let run = |seed| {
     ///     let mut world = World::new(seed);
@@ -667,8 +716,8 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::fs;
-    /// use wo_runtime::sim::World;
+    /// use wo::fs;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// world.keep_trace();
@@ -687,7 +736,7 @@ impl World {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let world = World::new(1);
     /// assert!(world.trace().is_empty(), "nobody asked for it");
@@ -697,19 +746,19 @@ impl World {
     }
 }
 
-/// A test that fails says how to run it again.
+/// A test that fails says how to run it again. Without a sweep that is what was run before.
 impl Drop for World {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let thread = std::thread::current();
-            let test = thread.name().filter(|name| *name != "main").unwrap_or("");
-            say(format_args!(
-                "the simulated world had seed {} and was {:?} old; replay: WO_SEED={} cargo test {test}",
-                self.seed,
-                self.elapsed(),
-                self.seed
-            ));
+        if !std::thread::panicking() {
+            return;
         }
+        let (seed, age) = (self.seed, self.elapsed());
+        let thread = std::thread::current();
+        let test = thread.name().filter(|name| self.swept && *name != "main");
+        // A harness names the thread of a test after it.
+        let replay = test.map(|test| format!("; replay: WO_SEED={seed} cargo test -- --exact {test}"));
+        let replay = replay.unwrap_or_default();
+        say(format_args!("the simulated world had seed {seed} and was {age:?} old{replay}"));
     }
 }
 

@@ -12,26 +12,24 @@ use crate::scope::call::Call;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::error::IoResult;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::capability::{Clock, TestClock};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Clock, TestClock, advance_and_settle};
 ///
-/// async fn nap(clock: &impl Clock) -> IoResult<Duration> {
+/// #[wo::fiber]
+/// fn nap(clock: &impl Clock) -> wo::IoResult<Duration> {
 ///     let start = clock.now();
-///     clock.sleep(Duration::from_secs(3600)).await?;
+///     clock.sleep(Duration::from_secs(3600))?;
 ///     Ok(clock.now() - start)
 /// }
 ///
-/// let slept = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let clock = TestClock::new();
 ///     let sleeper = clock.clone();
-///     let nap = fiber::spawn(move || async move { nap(&sleeper).await });
-///     fiber::advance_and_settle(&clock, Duration::from_secs(3600)).await?;
-///     nap.join().await.unwrap()
-/// })??;
-/// assert_eq!(slept, Duration::from_secs(3600));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     let napping = wo::spawn(|| nap(&sleeper));
+///     advance_and_settle(&clock, Duration::from_secs(3600))?;
+///     assert_eq!(napping.join().expect("it does not panic")?, Duration::from_secs(3600));
+///     Ok(())
+/// }
 /// ```
 pub trait Clock {
     /// The time since this clock's beginning.

@@ -7,6 +7,15 @@
 use crate::scope::capability::{Clock, Fs, Net, Proc};
 
 /// A place in a row where nothing is.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Env, NotThere, TestClock};
+///
+/// let env: Env<TestClock, NotThere, NotThere, NotThere> = Env::empty().with_clock(TestClock::new());
+/// assert_eq!(env.net, NotThere);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotThere;
 
@@ -16,7 +25,7 @@ pub struct NotThere;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::scope::capability::{Clock, Env, HasClock, TestClock};
+/// use wo::capability::{Clock, Env, HasClock, TestClock};
 ///
 /// fn uptime(env: &impl HasClock) -> Duration {
 ///     env.clock().now()
@@ -96,6 +105,18 @@ impl<C, N, F, P> Env<C, N, F, P> {
 }
 
 /// What has something that tells the time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::capability::{Clock, Env, HasClock, TestClock};
+///
+/// fn uptime(env: &impl HasClock) -> Duration {
+///     env.clock().now()
+/// }
+/// assert_eq!(uptime(&Env::empty().with_clock(TestClock::new())), Duration::ZERO);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has nothing that tells the time",
     label = "this needs a `Clock`",
@@ -129,6 +150,24 @@ impl<E: HasClock> HasClock for &E {
 }
 
 /// What has something that connects.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use wo::capability::{Env, HasNet, Net, SimNet, TestClock};
+///
+/// #[wo::fiber]
+/// fn is_up(env: &impl HasNet, at: SocketAddr) -> bool {
+///     env.net().connect(at).is_ok()
+/// }
+///
+/// #[wo::main]
+/// fn main() {
+///     let env = Env::empty().with_net(SimNet::new(TestClock::new()));
+///     assert!(!is_up(&env, "10.0.0.1:80".parse().expect("an address")), "nobody listens there");
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has nothing that connects",
     label = "this needs a `Net`",
@@ -162,6 +201,26 @@ impl<E: HasNet> HasNet for &E {
 }
 
 /// What has something that keeps files.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+/// use wo::capability::{Env, Fs, HasFs, MemFs};
+///
+/// #[wo::fiber]
+/// fn remember(env: &impl HasFs, name: &str) -> wo::IoResult<()> {
+///     env.fs().write(Path::new("/name"), name.as_bytes())
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let env = Env::empty().with_fs(MemFs::new());
+///     remember(&env, "Ada")?;
+///     assert_eq!(env.fs().read(Path::new("/name"))?, b"Ada");
+///     Ok(())
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has nothing that keeps files",
     label = "this needs a `Fs`",
@@ -195,6 +254,24 @@ impl<E: HasFs> HasFs for &E {
 }
 
 /// What has something that runs programs.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, Env, HasProc, Proc, Script, SimProc};
+///
+/// #[wo::fiber]
+/// fn today(env: &impl HasProc) -> wo::IoResult<Vec<u8>> {
+///     Ok(env.proc().capture(&Command::new("date"), b"")?.stdout)
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let env = Env::empty().with_proc(SimProc::new().on("date", Script::new().stdout("Monday")));
+///     assert_eq!(today(&env)?, b"Monday");
+///     Ok(())
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has nothing that runs programs",
     label = "this needs a `Proc`",

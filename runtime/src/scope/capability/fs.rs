@@ -11,6 +11,29 @@ use crate::scope::call::Call;
 use crate::scope::now::{is_cancelled, why};
 
 /// Files, whole ones.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+/// use wo::capability::{Fs, MemFs};
+///
+/// /// Replaces a file, wherever it lies.
+/// #[wo::fiber]
+/// fn save(fs: &impl Fs, bytes: &[u8]) -> wo::IoResult<()> {
+///     fs.write(Path::new("/state.new"), bytes)?;
+///     fs.rename(Path::new("/state.new"), Path::new("/state"))
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let fs = MemFs::new();
+///     save(&fs, b"one")?;
+///     save(&fs, b"two")?;
+///     assert_eq!(fs.read(Path::new("/state"))?, b"two");
+///     Ok(())
+/// }
+/// ```
 pub trait Fs {
     /// All of a file.
     ///
@@ -87,18 +110,17 @@ impl<F: Fs> Fs for &F {
 ///
 /// ```
 /// use std::path::Path;
-/// use wo_runtime::scope::capability::{Fs, MemFs};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Fs, MemFs};
 ///
-/// let files = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let fs = MemFs::new();
-///     fs.create_dir_all(Path::new("/etc/app")).await?;
-///     fs.write(Path::new("/etc/app/new"), b"port = 1").await?;
-///     fs.rename(Path::new("/etc/app/new"), Path::new("/etc/app/config")).await?;
-///     fs.names(Path::new("/etc/app")).await
-/// })??;
-/// assert_eq!(files, ["config"]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     fs.create_dir_all(Path::new("/etc/app"))?;
+///     fs.write(Path::new("/etc/app/new"), b"port = 1")?;
+///     fs.rename(Path::new("/etc/app/new"), Path::new("/etc/app/config"))?;
+///     assert_eq!(fs.names(Path::new("/etc/app"))?, ["config"]);
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemFs(Rc<RefCell<BTreeMap<PathBuf, Option<Vec<u8>>>>>);

@@ -7,6 +7,41 @@ use crate::error::IoResult;
 use crate::scope::call::Call;
 
 /// A network to listen on and to connect through.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use wo::capability::{ByteStream, Listener, Net, SimNet, TestClock};
+///
+/// /// Asks whoever listens there, over any network.
+/// #[wo::fiber]
+/// fn greeting<N: Net>(net: &N, at: SocketAddr) -> wo::IoResult<String> {
+///     let stream = net.connect(at)?;
+///     stream.finish()?;
+///     let mut text = Vec::new();
+///     let mut piece = [0; 64];
+///     loop {
+///         match stream.read(&mut piece)? {
+///             0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+///             count => text.extend_from_slice(&piece[..count]),
+///         }
+///     }
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let net = SimNet::new(TestClock::new());
+///     let listener = net.listen("10.0.0.1:80".parse().expect("an address"))?;
+///     let at = listener.local_addr()?;
+///     wo::spawn(|| {
+///         let (stream, _peer) = listener.accept()?;
+///         stream.write_all(b"hello")
+///     });
+///     assert_eq!(greeting(&net, at)?, "hello");
+///     Ok(())
+/// }
+/// ```
 pub trait Net {
     /// A connection of it.
     type Stream: ByteStream + 'static;
@@ -31,6 +66,30 @@ pub trait Net {
 }
 
 /// Accepts connections.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{ByteStream, Listener};
+///
+/// /// Tells each client the same, on whatever network.
+/// #[wo::fiber]
+/// fn tell<L: Listener<Stream: ByteStream>>(listener: &L, word: &str) -> wo::IoResult<()> {
+///     loop {
+///         let (stream, _peer) = listener.accept()?;
+///         stream.write_all(word.as_bytes())?;
+///     }
+/// }
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// #     use wo::capability::{LiveNet, Net};
+/// #     let listener = LiveNet.listen("127.0.0.1:0".parse().expect("an address"))?;
+/// #     let at = Listener::local_addr(&listener)?;
+/// #     wo::spawn(|| tell(&listener, "hello"));
+/// #     let stream = wo::net::TcpStream::connect(at)?;
+/// #     stream.read_exact(&mut [0; 5])
+/// # }
+/// ```
 pub trait Listener {
     /// A connection.
     type Stream;
@@ -51,6 +110,35 @@ pub trait Listener {
 }
 
 /// A connection: bytes in order, both ways.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::ByteStream;
+///
+/// /// Sends back what comes, over whatever connection.
+/// #[wo::fiber]
+/// fn echo(stream: &impl ByteStream) -> wo::IoResult<()> {
+///     let mut piece = [0; 512];
+///     loop {
+///         match stream.read(&mut piece)? {
+///             0 => return stream.finish(),
+///             count => stream.write_all(&piece[..count])?,
+///         }
+///     }
+/// }
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// #     use wo::capability::{Listener, LiveNet, Net};
+/// #     let listener = LiveNet.listen("127.0.0.1:0".parse().expect("an address"))?;
+/// #     let stream = LiveNet.connect(Listener::local_addr(&listener)?)?;
+/// #     let (there, _) = Listener::accept(&listener)?;
+/// #     stream.write_all(b"hello")?;
+/// #     ByteStream::finish(&stream)?;
+/// #     echo(&there)?;
+/// #     stream.read_exact(&mut [0; 5])
+/// # }
+/// ```
 pub trait ByteStream {
     /// Reads what has arrived, at most as much as fits; 0 is the end.
     ///

@@ -10,7 +10,7 @@ use crate::scope::call::Call;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::capability::Command;
+/// use wo::capability::Command;
 ///
 /// let status = Command::new("git").arg("status").arg("--short").current_dir("/srv/app").env("LC_ALL", "C");
 /// assert_eq!(status.line(), "git status --short");
@@ -95,6 +95,15 @@ impl Command {
 }
 
 /// How a program ended.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::ExitStatus;
+///
+/// assert!(ExitStatus::Code(0).ok());
+/// assert!(!ExitStatus::Code(1).ok() && !ExitStatus::Signal(9).ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     /// It exited with this code.
@@ -111,6 +120,21 @@ impl ExitStatus {
 }
 
 /// What a program came to that was run to its end.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, ExitStatus, Proc, Script, SimProc};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let proc = SimProc::new().on("make", Script::new().stderr("no target\n").exit(2));
+/// let captured = proc.capture(&Command::new("make"), b"")?;
+/// assert_eq!(captured.status, ExitStatus::Code(2));
+/// assert!(captured.stdout.is_empty() && captured.stderr == b"no target\n");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// How it ended.
@@ -122,6 +146,26 @@ pub struct Captured {
 }
 
 /// Starts other programs.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, Proc, Script, SimProc};
+///
+/// /// What is changed in a working copy, as `git` tells it.
+/// #[wo::fiber]
+/// fn changed(proc: &impl Proc) -> wo::IoResult<usize> {
+///     let captured = proc.capture(&Command::new("git").arg("status").arg("--short"), b"")?;
+///     Ok(String::from_utf8_lossy(&captured.stdout).lines().count())
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let git = SimProc::new().on("git status --short", Script::new().stdout(" M a\n M b\n"));
+///     assert_eq!(changed(&git)?, 2);
+///     Ok(())
+/// }
+/// ```
 pub trait Proc {
     /// A program that runs.
     type Process: Process + 'static;
@@ -143,6 +187,24 @@ pub trait Proc {
 }
 
 /// A program that runs, as whoever started it sees it.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, ExitStatus, LiveProc, Proc, Process};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let mut cat = LiveProc.spawn(&Command::new("cat"))?;
+/// cat.write_stdin(b"there and back")?;
+/// cat.close_stdin();
+/// let mut piece = [0; 64];
+/// let count = cat.read_stdout(&mut piece)?;
+/// assert_eq!(&piece[..count], b"there and back");
+/// assert_eq!(cat.wait()?, ExitStatus::Code(0));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Process {
     /// Its number; none after a `wait` that succeeded.
     fn id(&self) -> Option<u32>;

@@ -32,34 +32,32 @@ const PORTS_FROM: u16 = 49_152;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::capability::{ByteStream, Clock, Listener, Net, SimNet, TestClock};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{ByteStream, Clock, Listener, Net, SimNet, TestClock, advance_and_settle};
 ///
-/// let (word, took) = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let clock = TestClock::new();
 ///     let net = SimNet::new(clock.clone()).latency(Duration::from_millis(20));
-///     let listener = net.listen("10.0.0.1:80".parse().unwrap()).await?;
-///     let server = fiber::spawn(move || async move {
-///         let (stream, _) = listener.accept().await?;
-///         stream.write_all(b"hello").await
+///     let address = "10.0.0.1:80".parse().expect("an address");
+///     let listener = net.listen(address)?;
+///     let server = wo::spawn(|| {
+///         let (stream, _) = listener.accept()?;
+///         stream.write_all(b"hello")
 ///     });
-///     let client = fiber::spawn({
-///         let clock = clock.clone();
-///         move || async move {
-///             let stream = net.connect("10.0.0.1:80".parse().unwrap()).await?;
-///             let mut word = [0; 5];
-///             let read = stream.read(&mut word).await?;
-///             Ok::<_, wo_runtime::error::IoError>((word[..read].to_vec(), clock.now()))
-///         }
+///     let watch = clock.clone();
+///     let client = wo::spawn(|| {
+///         let stream = net.connect(address)?;
+///         let mut word = [0; 5];
+///         let read = stream.read(&mut word)?;
+///         assert_eq!(&word[..read], b"hello");
+///         Ok::<_, wo::IoError>(watch.now())
 ///     });
-///     fiber::advance_and_settle(&clock, Duration::from_secs(1)).await?;
-///     server.join().await.unwrap()?;
-///     client.join().await.unwrap()
-/// })??;
-/// assert_eq!(word, b"hello");
-/// assert_eq!(took, Duration::from_millis(40)); // there and back; the word comes with the connection
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     advance_and_settle(&clock, Duration::from_secs(1))?;
+///     server.join().expect("it does not panic")?;
+///     // There and back; the word comes with the connection.
+///     assert_eq!(client.join().expect("it does not panic")?, Duration::from_millis(40));
+///     Ok(())
+/// }
 /// ```
 pub struct SimNet<C> {
     world: Rc<World<C>>,
@@ -272,6 +270,23 @@ impl<C: Clock + Clone + 'static> SimNet<C> {
 }
 
 /// A listener of a [`SimNet`]. Dropped, it refuses those who waited to be accepted.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Listener, Net, SimNet, TestClock};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let net = SimNet::new(TestClock::new());
+/// let at = "10.0.0.1:80".parse().expect("an address");
+/// let listener = net.listen(at)?;
+/// assert_eq!(listener.local_addr()?, at);
+/// drop(listener);
+/// assert_eq!(net.connect(at).unwrap_err().errno(), wo::error::errno::ECONNREFUSED);
+/// # Ok(())
+/// # }
+/// ```
 pub struct SimListener<C> {
     net: SimNet<C>,
     listening: Rc<Listening>,
@@ -310,6 +325,26 @@ impl Drop for Listening {
 }
 
 /// A connection of a [`SimNet`]. Dropped, the other side reads the end.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{ByteStream, Listener, Net, SimNet, TestClock};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let net = SimNet::new(TestClock::new());
+/// let listener = net.listen("10.0.0.1:80".parse().expect("an address"))?;
+/// let here = net.connect(listener.local_addr()?)?;
+/// let (there, _peer) = listener.accept()?;
+/// here.write_all(b"hello")?;
+/// drop(here);
+/// let mut piece = [0; 64];
+/// assert_eq!(there.read(&mut piece)?, 5);
+/// assert_eq!(there.read(&mut piece)?, 0, "the end");
+/// # Ok(())
+/// # }
+/// ```
 pub struct SimStream<C> {
     net: SimNet<C>,
     out: Rc<Line>,

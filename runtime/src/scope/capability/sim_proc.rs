@@ -19,16 +19,16 @@ const KILL: i32 = 9;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::scope::capability::{Command, ExitStatus, Proc, Script, SimProc};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Command, ExitStatus, Proc, Script, SimProc};
 ///
-/// let captured = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let proc = SimProc::new().on("git status --short", Script::new().stdout(" M src/lib.rs\n"));
-///     proc.capture(&Command::new("git").arg("status").arg("--short"), b"").await
-/// })??;
-/// assert_eq!(captured.status, ExitStatus::Code(0));
-/// assert_eq!(captured.stdout, b" M src/lib.rs\n");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     let captured = proc.capture(&Command::new("git").arg("status").arg("--short"), b"")?;
+///     assert_eq!(captured.status, ExitStatus::Code(0));
+///     assert_eq!(captured.stdout, b" M src/lib.rs\n");
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
@@ -87,6 +87,22 @@ impl Script {
 }
 
 /// Programs by their command lines. Clones are the same programs.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, Proc, Script, SimProc};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let proc = SimProc::new().on("wc -l", Script::new().stdout("2\n"));
+/// proc.capture(&Command::new("wc").arg("-l"), b"one\ntwo\n")?;
+/// let ran = proc.ran();
+/// assert_eq!((ran[0].0.line().as_str(), ran[0].1.as_slice()), ("wc -l", b"one\ntwo\n".as_slice()));
+/// assert!(proc.capture(&Command::new("ls"), b"").is_err(), "there is no such program");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SimProc(Rc<RefCell<State>>);
 
@@ -157,6 +173,21 @@ impl Proc for SimProc {
 }
 
 /// A program of a [`SimProc`].
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, ExitStatus, Proc, Process, Script, SimProc};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let proc = SimProc::new().on("server", Script::new().until_killed());
+/// let mut server = proc.spawn(&Command::new("server"))?;
+/// server.kill(15)?;
+/// assert_eq!(server.wait()?, ExitStatus::Signal(15));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SimProcess {
     id: Option<u32>,

@@ -18,6 +18,25 @@ use crate::scope::now::{is_cancelled, why};
 ///
 /// [`advance_and_settle`](crate::fiber::advance_and_settle) advances it as real time would pass, one sleeper after the
 /// other, with everything else running meanwhile.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::capability::{Clock, TestClock};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let clock = TestClock::new();
+/// let sleeper = clock.clone();
+/// let sleeping = wo::spawn(|| sleeper.sleep(Duration::from_secs(3600)));
+/// wo::capability::settle()?;
+/// assert_eq!((clock.sleepers(), clock.next_due()), (1, Some(Duration::from_secs(3600))));
+/// clock.advance(Duration::from_secs(3600));
+/// sleeping.join().expect("it does not panic")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct TestClock(Rc<State>);
 
@@ -76,7 +95,7 @@ impl TestClock {
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use wo_runtime::scope::capability::{Clock, TestClock};
+    /// use wo::capability::{Clock, TestClock};
     ///
     /// let clock = TestClock::new();
     /// clock.advance(Duration::from_secs(5));

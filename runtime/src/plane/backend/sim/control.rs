@@ -89,12 +89,12 @@ pub struct Held {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::error::{OpKind, errno};
-/// use wo_runtime::plane::Token;
-/// use wo_runtime::plane::backend::sim::SimBackend;
-/// use wo_runtime::plane::backend::{Backend, BackendConfig, RawCompletion};
-/// use wo_runtime::plane::op::RawOp;
-/// use wo_runtime::plane::token::Class;
+/// use wo::error::{OpKind, errno};
+/// use wo::plane::Token;
+/// use wo::plane::backend::sim::SimBackend;
+/// use wo::plane::backend::{Backend, BackendConfig, RawCompletion};
+/// use wo::plane::op::RawOp;
+/// use wo::plane::token::Class;
 ///
 /// let mut sim = SimBackend::open(&BackendConfig::default())?;
 /// sim.control().fail_next(OpKind::Nop, errno::EIO);
@@ -105,7 +105,7 @@ pub struct Held {
 /// let mut completions = Vec::new();
 /// sim.reap(&mut completions);
 /// assert_eq!(completions, [RawCompletion { token, res: -errno::EIO, more: false }]);
-/// # Ok::<(), wo_runtime::error::IoError>(())
+/// # Ok::<(), wo::error::IoError>(())
 /// ```
 ///
 /// [`SimBackend::control`]: crate::plane::backend::sim::SimBackend::control

@@ -18,8 +18,8 @@ use crate::plane::time::Instant;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::fs;
-/// use wo_runtime::sim::{Survival, World};
+/// use wo::fs;
+/// use wo::sim::{Survival, World};
 ///
 /// let mut world = World::new(1);
 /// let host = world.host("writer");
@@ -72,12 +72,11 @@ impl Survival {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::backend::sim::{Disk, SimHost, Survival};
-/// use wo_runtime::os::fs;
-/// use wo_runtime::shard::Builder;
+/// use wo::fs;
+/// use wo::sim::{Disk, Host, Survival};
 ///
-/// let host = SimHost::new(7);
-/// Builder::new().simulated(&host).run(|| async {
+/// let host = Host::new(7);
+/// wo::Builder::new().simulated(&host).run(|| async {
 ///     let file = fs::File::create("/tmp/log").await?;
 ///     file.write_all_at(b"not synced".to_vec(), 0).await.0
 /// })??;

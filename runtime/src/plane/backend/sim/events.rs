@@ -72,6 +72,8 @@ pub(super) enum Event {
     Redial(ObjectId),
     /// What one end of a connection has sent and was lost is sent again.
     Resend(ObjectId),
+    /// An end of a connection that waits for room asks whether the other is still there.
+    Probe(ObjectId),
     /// A process has slept long enough.
     Process { pid: u32, sleep: u64 },
     /// A sync reaches the disk; its completion comes right after.
@@ -110,6 +112,8 @@ pub(super) struct Timeline {
     now: u64,
     planned: BTreeMap<(u64, u64), (HostId, Event)>,
     sequence: u64,
+    /// How many of what is planned are probes.
+    probes: usize,
 }
 
 impl Timeline {
@@ -120,12 +124,22 @@ impl Timeline {
     /// Plans an event on a host. One planned for the past happens now.
     pub(super) fn plan(&mut self, at: Instant, host: HostId, event: Event) {
         self.sequence += 1;
+        self.probes += usize::from(matches!(event, Event::Probe(_)));
         self.planned.insert((at.as_nanos().max(self.now), self.sequence), (host, event));
     }
 
     /// When the next event is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.planned.first_key_value().map(|((at, _), _)| Instant::from_nanos(*at))
+    }
+
+    /// Who will ask for room, if nothing else is planned.
+    pub(super) fn only_probing(&self) -> Option<Vec<ObjectId>> {
+        let end = |(_, event): &(HostId, Event)| match event {
+            Event::Probe(end) => Some(*end),
+            _ => None,
+        };
+        (self.planned.len() == self.probes).then(|| self.planned.values().filter_map(end).collect())
     }
 
     /// Moves the clock to the next event and takes it, unless it is due after `last`.
@@ -135,6 +149,7 @@ impl Timeline {
         }
         let ((at, _), event) = self.planned.pop_first()?;
         self.now = at;
+        self.probes -= usize::from(matches!(event.1, Event::Probe(_)));
         Some(event)
     }
 
@@ -153,7 +168,13 @@ impl Timeline {
 
     /// Nothing is planned on a host any more, but what is on its way there.
     pub(super) fn forget(&mut self, host: HostId) {
-        self.planned.retain(|_, (at, event)| *at != host || matches!(event, Event::Arrive(_)));
+        let mut probes = 0;
+        self.planned.retain(|_, (at, event)| {
+            let stays = *at != host || matches!(event, Event::Arrive(_));
+            probes += usize::from(stays && matches!(event, Event::Probe(_)));
+            stays
+        });
+        self.probes = probes;
     }
 
     /// Moves the clock forward; never backward.

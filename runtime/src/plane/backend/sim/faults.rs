@@ -5,9 +5,9 @@
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::backend::sim::{DiskFaults, SimHost};
+/// use wo::sim::{DiskFaults, Host};
 ///
-/// let host = SimHost::new(3);
+/// let host = Host::new(3);
 /// host.control().disk_faults(DiskFaults { short_write: 0.2, sync_error: 0.01, ..DiskFaults::default() });
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

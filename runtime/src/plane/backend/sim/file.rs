@@ -14,7 +14,16 @@ pub(super) struct OpenFile {
     readable: bool,
     writable: bool,
     append: bool,
+    direct: bool,
     position: u64,
+}
+
+/// What offsets, lengths and addresses of direct transfers are multiples of.
+const DIRECT_BYTES: usize = 512;
+
+/// Whether a transfer may pass by the cache.
+fn is_direct(op: &InFlight, at: u64) -> bool {
+    at.is_multiple_of(DIRECT_BYTES as u64) && op.operand.is_aligned(DIRECT_BYTES)
 }
 
 /// Whether a transfer ends where an offset still has a number.
@@ -36,6 +45,7 @@ impl State {
             readable: access != libc::O_WRONLY,
             writable: access != libc::O_RDONLY,
             append: how.append,
+            direct: how.direct,
             position: 0,
         };
         let object = self.add(Body::File(file));
@@ -55,8 +65,9 @@ impl State {
         if !file.readable {
             return Err(libc::EBADF);
         }
-        let (inode, at) = (file.inode, if offset == NO_OFFSET { file.position } else { offset });
-        if !fits(at, op.want()) {
+        let (inode, direct) = (file.inode, file.direct);
+        let at = if offset == NO_OFFSET { file.position } else { offset };
+        if !fits(at, op.want()) || direct && !is_direct(op, at) {
             return Err(libc::EINVAL);
         }
         let bytes = self.here.fs.read(inode, at, op.want(), self.time.now())?;
@@ -73,9 +84,9 @@ impl State {
         if !file.writable {
             return Err(libc::EBADF);
         }
-        let (inode, append) = (file.inode, file.append);
+        let (inode, append, direct) = (file.inode, file.append, file.direct);
         let at = if offset == NO_OFFSET { file.position } else { offset };
-        if !fits(at, op.want()) {
+        if !fits(at, op.want()) || direct && !is_direct(op, at) {
             return Err(libc::EINVAL);
         }
         let mut bytes = op.operand.gather(0, op.want());

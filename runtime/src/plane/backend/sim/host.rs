@@ -77,17 +77,32 @@ impl SimWorld {
     }
 
     /// How the wire from one host to another behaves.
+    ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
     pub fn set_link(&self, from: &SimHost, to: &SimHost, link: Link) {
+        [from, to].into_iter().for_each(|host| self.expect_own(host));
         self.world.lock().network.links.insert((from.host, to.host), link);
     }
 
     /// Nothing gets from one host to the other any more; the other way is left as it is.
+    ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
     pub fn cut(&self, from: &SimHost, to: &SimHost) {
+        [from, to].into_iter().for_each(|host| self.expect_own(host));
         self.world.lock().network.cut.insert((from.host, to.host));
     }
 
     /// What is sent from one host to the other gets there again.
+    ///
+    /// # Panics
+    ///
+    /// When a host is of another world.
     pub fn mend(&self, from: &SimHost, to: &SimHost) {
+        [from, to].into_iter().for_each(|host| self.expect_own(host));
         self.world.lock().network.cut.remove(&(from.host, to.host));
     }
 
@@ -108,15 +123,37 @@ impl SimWorld {
         if bound == 0 { 0 } else { self.world.lock().chance.within(0..bound) }
     }
 
-    /// Lets the next event happen, unless it is due after `last`; false then.
+    /// Lets the next event happen, unless it is due after `last`; false then, and when none will change anything.
     pub(crate) fn step(&self, last: Instant) -> bool {
-        self.world.lock().step(last)
+        let mut state = self.world.lock();
+        !(last == Instant::NEVER && state.is_hopeless()) && state.step(last)
+    }
+
+    /// Whether this host is one of its own.
+    pub(crate) fn has(&self, host: &SimHost) -> bool {
+        Arc::ptr_eq(&self.world, &host.world)
+    }
+
+    /// # Panics
+    ///
+    /// When this host is of another world: the numbers of hosts mean others there.
+    fn expect_own(&self, host: &SimHost) {
+        assert!(self.has(host), "{}", foreign(host));
     }
 
     /// Moves the clock to `to`; everything due before has happened.
     pub(crate) fn advance(&self, to: Instant) {
         self.world.lock().run_until(to);
     }
+}
+
+/// How a host is refused that is of another world.
+pub(crate) fn foreign(host: &SimHost) -> IoError {
+    IoError::new(errno::EXDEV, OpKind::Setup, Stage::Setup).with_context(format!(
+        "the simulated host {:?} is of the world with seed {}; a world runs its own, which World::host makes",
+        host.name(),
+        host.world.lock().seed
+    ))
 }
 
 impl fmt::Debug for SimWorld {
@@ -134,24 +171,23 @@ impl fmt::Debug for SimWorld {
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use wo_runtime::os::fs::File;
-/// use wo_runtime::plane::backend::sim::{Disk, SimHost};
-/// use wo_runtime::shard::Builder;
+/// use wo::fs::File;
+/// use wo::sim::{Disk, Host};
 ///
-/// let host = SimHost::new(7);
+/// let host = Host::new(7);
 /// let acknowledged = Arc::new(Mutex::new(0));
 /// let crashes = Arc::new(Mutex::new(Vec::<(Disk, usize)>::new()));
 /// let (acks, seen) = (Arc::clone(&acknowledged), Arc::clone(&crashes));
 /// host.before_disk_changes(move |disk| seen.lock().unwrap().push((disk, *acks.lock().unwrap())));
 /// let acks = Arc::clone(&acknowledged);
-/// Builder::new().simulated(&host).run(|| async move {
+/// wo::Builder::new().simulated(&host).run(|| async move {
 ///     let file = File::create("/tmp/log").await?;
 ///     for record in 0..3 {
 ///         file.write_all_at(vec![record + 1; 512], 512 * u64::from(record)).await.0?;
 ///         file.sync_data().await?;
 ///         *acks.lock().unwrap() += 1;
 ///     }
-///     Ok::<_, wo_runtime::error::IoError>(())
+///     Ok::<_, wo::IoError>(())
 /// })??;
 /// for (disk, acknowledged) in &*crashes.lock().unwrap() {
 ///     for image in disk.images() {
@@ -202,14 +238,13 @@ impl SimHost {
     /// Has its programs find a program of this name, instead of what they found before: what `script` says it does each
     /// time it is started. An unknown one is not found: ENOENT.
     ///
-    /// It is asked while the world stands still, and must not use the host.
+    /// It is asked while the world stands still, and must not use the host: it panics if it does.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::os::process::Command;
-    /// use wo_runtime::sim::{Script, World};
+    /// use wo::process::Command;
+    /// use wo::sim::{Script, World};
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("small");
@@ -217,7 +252,7 @@ impl SimHost {
     /// let program = world.start(&host, || async {
     ///     let copied = Command::new("cat").capture("there and back").await?;
     ///     assert_eq!(copied.stdout, b"there and back");
-    ///     Ok::<_, IoError>(Command::new("dog").status().await.unwrap_err())
+    ///     Ok::<_, wo::IoError>(Command::new("dog").status().await.unwrap_err())
     /// });
     /// assert!(world.finish(program)??.to_string().contains("which has cat"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -232,8 +267,8 @@ impl SimHost {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::process::Command;
-    /// use wo_runtime::sim::{Script, World};
+    /// use wo::process::Command;
+    /// use wo::sim::{Script, World};
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("small");
@@ -289,19 +324,17 @@ impl SimHost {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::error::IoError;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::sim::World;
+    /// use wo::sim::World;
     ///
     /// let mut world = World::new(1);
     /// let host = world.host("clock");
     /// let (jumping, hour) = (host.clone(), Duration::from_secs(3600));
     /// world.at(Duration::from_secs(1), move |_| jumping.set_wall_clock(jumping.wall_clock() - hour));
     /// let program = world.start(&host, || async {
-    ///     let (before, begun) = (fiber::wall_clock(), fiber::now());
-    ///     fiber::sleep(Duration::from_secs(2)).await?;
-    ///     assert_eq!(before.duration_since(fiber::wall_clock()).unwrap(), Duration::from_secs(3598));
-    ///     Ok::<_, IoError>(fiber::now() - begun)
+    ///     let (before, begun) = (wo::wall_clock(), wo::now());
+    ///     wo::sleep(Duration::from_secs(2)).await?;
+    ///     assert_eq!(before.duration_since(wo::wall_clock()).unwrap(), Duration::from_secs(3598));
+    ///     Ok::<_, wo::IoError>(wo::now() - begun)
     /// });
     /// assert_eq!(world.finish(program)??, Duration::from_secs(2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -358,7 +391,7 @@ impl SimHost {
     /// Has `watcher` see the disk before each of its changes, and before each sync takes effect, instead of who saw it
     /// before. What the program has told its callers by then is the most that a crash with this disk may contradict.
     ///
-    /// It is called while the world stands still, and must not use the host.
+    /// It is called while the world stands still, and must not use the host: it panics if it does.
     pub fn before_disk_changes(&self, watcher: impl FnMut(Disk) + Send + 'static) {
         self.at_home().here.power.watch(Some(Box::new(watcher)));
     }

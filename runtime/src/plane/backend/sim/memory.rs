@@ -76,6 +76,13 @@ impl Operand {
         }
     }
 
+    /// Whether places and lengths of the buffers are multiples of this.
+    pub(super) fn is_aligned(&self, bytes: usize) -> bool {
+        self.slices()
+            .iter()
+            .all(|slice| slice.ptr.addr().is_multiple_of(bytes) && (slice.len as usize).is_multiple_of(bytes))
+    }
+
     /// At most `limit` bytes of the buffers, after their first `skip` bytes.
     pub(super) fn gather(&self, mut skip: usize, limit: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(limit.min(self.len().saturating_sub(skip)));

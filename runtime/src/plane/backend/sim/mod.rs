@@ -34,11 +34,11 @@ use crate::plane::backend::sim::ops::InFlight;
 use crate::plane::backend::sim::process::Refusal;
 use crate::plane::backend::sim::site::{HostId, Table};
 use crate::plane::backend::sim::world::{Errno, LoopId, ObjectId, State, World};
-use crate::plane::backend::thread;
 use crate::plane::backend::{
     Backend, BackendConfig, BackendKind, Caps, Feature, Full, OpSet, RawCompletion, SocketKind, SocketOption,
     SocketOptionName, Waker,
 };
+use crate::plane::backend::{real_time, thread};
 use crate::plane::fd::{DescriptorTable, Fd, RawDescriptor};
 use crate::plane::op::{RawOp, RawSlice};
 use crate::plane::time::Instant;
@@ -47,6 +47,7 @@ use crate::plane::token::Token;
 pub use control::{Held, SimControl};
 pub use disk::{Disk, Survival};
 pub use faults::DiskFaults;
+pub(crate) use host::foreign;
 pub use host::{SimHost, SimWorld};
 pub use network::{Link, NetworkCounters};
 pub(crate) use process::{Lead, ProcessHandle, Status};
@@ -98,14 +99,14 @@ const FEATURES: [Feature; 5] =
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::plane::Instant;
-/// use wo_runtime::plane::backend::sim::SimBackend;
-/// use wo_runtime::plane::backend::{Backend, BackendConfig};
+/// use wo::plane::Instant;
+/// use wo::plane::backend::sim::SimBackend;
+/// use wo::plane::backend::{Backend, BackendConfig};
 ///
 /// let mut sim = SimBackend::open(&BackendConfig { seed: 7, ..BackendConfig::default() })?;
 /// sim.wait(Some(Duration::from_secs(30 * 86_400)))?; // a month, at once
 /// assert_eq!(sim.now(), Instant::ORIGIN + Duration::from_secs(30 * 86_400));
-/// # Ok::<(), wo_runtime::error::IoError>(())
+/// # Ok::<(), wo::error::IoError>(())
 /// ```
 pub struct SimBackend {
     world: Arc<World>,
@@ -347,6 +348,7 @@ fn asks_hidden(caps: &Caps, op: &RawOp) -> bool {
 ///
 /// It has a thread of its own, so that it finds no loop there, as on a worker of a real kernel.
 fn run(call: Box<dyn FnOnce() -> i32 + Send>) -> i32 {
+    real_time::excuse();
     let mark = thread::mark();
     let work = move || {
         thread::serve(mark);

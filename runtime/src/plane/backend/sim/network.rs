@@ -30,7 +30,7 @@ const RESENDS_MAX: u32 = 15;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::plane::backend::sim::Link;
+/// use wo::sim::Link;
 ///
 /// let far = Link { latency: Duration::from_millis(40)..Duration::from_millis(60), ..Link::default() };
 /// let bad = Link { loss: 0.3, duplicate: 0.1, reorder: 0.2, ..far };
@@ -70,7 +70,7 @@ impl Default for Link {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::sim::World;
+/// use wo::sim::World;
 ///
 /// let counters = World::new(1).counters();
 /// assert_eq!((counters.sent, counters.lost, counters.blocked), (0, 0, 0));
@@ -194,6 +194,12 @@ impl State {
         }
         self.time.plan(arrival, to, Event::Arrive(packet));
         wire
+    }
+
+    /// How long a packet between these hosts takes.
+    pub(super) fn draw_way_between(&mut self, from: HostId, to: HostId) -> Duration {
+        let link = self.network.link(from, to);
+        self.draw_way(&link)
     }
 
     fn draw_way(&mut self, link: &Link) -> Duration {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::plane::backend::sim::disk::Disk;
+use crate::plane::backend::sim::world::call_out;
 
 /// What is called with the disk before each of its changes.
 pub(super) type Watcher = Box<dyn FnMut(Disk) + Send>;
@@ -59,8 +60,10 @@ impl Power {
     }
 
     pub(super) fn show(&mut self, disk: Disk) {
-        if let Some(watcher) = &mut self.watcher {
-            watcher(disk);
+        // One that panics is not asked again.
+        if let Some(mut watcher) = self.watcher.take() {
+            call_out(|| watcher(disk));
+            self.watcher = Some(watcher);
         }
     }
 }

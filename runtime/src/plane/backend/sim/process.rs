@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::plane::backend::sim::events::Event;
 use crate::plane::backend::sim::script::{Invocation, Script, Step, Stream};
 use crate::plane::backend::sim::site::HostId;
-use crate::plane::backend::sim::world::{Body, Errno, ObjectId, State, World};
+use crate::plane::backend::sim::world::{Body, Errno, ObjectId, State, World, call_out};
 use crate::plane::fd::RawDescriptor;
 
 /// From the call to the first step.
@@ -155,7 +155,7 @@ impl State {
         let Some(program) = processes.programs.get_mut(&invocation.program) else {
             return Err(Refusal::Unknown(processes.names()));
         };
-        let script = program(invocation);
+        let script = call_out(|| program(invocation));
         processes.made += 1;
         let pid = FIRST_PID + processes.made;
         let (streams, pipes) = self.open_streams(leads).map_err(Refusal::Errno)?;

@@ -36,9 +36,8 @@ pub(super) enum Step {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::os::process::Command;
-/// use wo_runtime::sim::{Script, World};
+/// use wo::process::Command;
+/// use wo::sim::{Script, World};
 ///
 /// let mut world = World::new(1);
 /// let host = world.host("builder");
@@ -49,7 +48,7 @@ pub(super) enum Step {
 /// let program = world.start(&host, || async {
 ///     let good = Command::new("make").arg("all").output().await?;
 ///     let bad = Command::new("make").output().await?;
-///     Ok::<_, IoError>((good, bad))
+///     Ok::<_, wo::IoError>((good, bad))
 /// });
 /// let (good, bad) = world.finish(program)??;
 /// assert!(good.status.success() && good.stdout == b"compiling\ndone\n");
@@ -148,8 +147,8 @@ impl Script {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::process::Command;
-/// use wo_runtime::sim::{Script, World};
+/// use wo::process::Command;
+/// use wo::sim::{Script, World};
 ///
 /// let mut world = World::new(1);
 /// let host = world.host("shell");

@@ -94,7 +94,7 @@ impl Trace {
                 }
                 Packet::Confirm { to, .. } | Packet::Refuse { to, .. } | Packet::Unreachable { to } => self.word(to.0),
             },
-            Event::Redial(object) | Event::Resend(object) => self.word(object.0),
+            Event::Redial(object) | Event::Resend(object) | Event::Probe(object) => self.word(object.0),
             Event::Process { pid, sleep } => {
                 self.word((*pid).into());
                 self.word(*sleep);

@@ -12,10 +12,11 @@
 //! [`ops`]: super::ops
 //! [`site`]: super::site
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::plane::backend::RawCompletion;
 use crate::plane::backend::sim::disk::Disk;
@@ -35,6 +36,23 @@ use crate::plane::time::Instant;
 
 /// Circles of actors that a world keeps; the trace has them all.
 const DEADLOCKS_MAX: usize = 1000;
+
+thread_local! {
+    /// This thread has a world's lock, and has called what a test gave it.
+    static CALLS_OUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls what a test gave the world, under its lock.
+pub(super) fn call_out<T>(call: impl FnOnce() -> T) -> T {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CALLS_OUT.set(self.0);
+        }
+    }
+    let _back = Back(CALLS_OUT.replace(true));
+    call()
+}
 
 /// A positive error number, as in Linux.
 pub(super) type Errno = i32;
@@ -175,7 +193,19 @@ impl World {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // It would wait for itself.
+                assert!(
+                    !CALLS_OUT.get(),
+                    "what watches a simulated disk, or says what a simulated program does, is asked while the world \
+                     stands still: it must not use a host of its world"
+                );
+                self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
     }
 
     /// The world, at one of its hosts.
@@ -296,6 +326,7 @@ impl State {
             Event::Arrive(packet) => self.arrive(packet),
             Event::Redial(object) => self.redial(object),
             Event::Resend(end) => self.resend(end),
+            Event::Probe(end) => self.probe(end),
             Event::Process { pid, sleep } => self.wake_process(pid, sleep),
             Event::Synced(sync, fate) => {
                 if self.here.power.is_watched() {
@@ -313,7 +344,7 @@ impl State {
         match event {
             Event::Complete(posted) => self.here.limbo.push(posted),
             Event::Arrive(packet) => self.lose(packet),
-            Event::Redial(_) | Event::Resend(_) | Event::Process { .. } | Event::Synced(..) => {}
+            Event::Redial(_) | Event::Resend(_) | Event::Probe(_) | Event::Process { .. } | Event::Synced(..) => {}
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) mod address;
 pub(super) mod datagram;
 pub(super) mod options;
 pub(super) mod packet;
+mod probe;
 pub(super) mod stream;
 mod tcp;
 mod udp;

@@ -16,6 +16,7 @@ use crate::plane::backend::sim::exec::Answer;
 use crate::plane::backend::sim::net::address::{Family, Local, Resting};
 use crate::plane::backend::sim::net::options::Options;
 use crate::plane::backend::sim::net::packet::{Packet, Segment};
+use crate::plane::backend::sim::net::probe::Probing;
 use crate::plane::backend::sim::net::{Phase, Socket};
 use crate::plane::backend::sim::ops::InFlight;
 use crate::plane::backend::sim::world::{Body, Errno, Object, ObjectId, State};
@@ -47,6 +48,7 @@ pub(crate) struct Stream {
     /// Bytes sent and not yet read by the other end, and how many there may be.
     unread: usize,
     pub(super) window: usize,
+    pub(super) probing: Probing,
     /// When the last packet sent arrives: later ones arrive no earlier.
     wire: Instant,
 }
@@ -66,12 +68,17 @@ impl Stream {
             forsaken: false,
             unread: 0,
             window,
+            probing: Probing::default(),
             wire: Instant::ORIGIN,
         }
     }
 
     pub(super) fn is_open(&self) -> bool {
         !self.broken
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.unread < self.window
     }
 
     /// What is sent from now on arrives no earlier than this.
@@ -82,7 +89,7 @@ impl Stream {
     pub(super) fn readiness(&self) -> Readiness {
         Readiness {
             readable: !self.inbox.is_empty() || self.ended || self.broken || self.shut_read,
-            writable: self.unread < self.window || self.broken || self.shut_write,
+            writable: self.has_room() || self.broken || self.shut_write,
             error: false,
             hangup: self.broken || (self.ended || self.shut_read) && self.shut_write,
         }
@@ -136,6 +143,9 @@ impl State {
         let left = op.want() - op.done;
         let count = left.min(stream.window.saturating_sub(stream.unread));
         if count == 0 && left > 0 {
+            if !unix {
+                self.wait_for_room(object);
+            }
             return Ok(None);
         }
         stream.unread += count;
@@ -316,7 +326,10 @@ impl State {
                 self.send_packet(Packet::Segment { from: to, to: from, segment: Segment::Reset }, Instant::ORIGIN);
             }
             Segment::Data(bytes) => stream.inbox.extend(bytes),
-            Segment::Read(count) => stream.unread = stream.unread.saturating_sub(count),
+            Segment::Read(count) => {
+                stream.unread = stream.unread.saturating_sub(count);
+                stream.probing.answered();
+            }
             Segment::Finish => stream.ended = true,
             Segment::Deaf => stream.shut_write = true,
             Segment::Reset if stream.listener.is_some() => {
