@@ -10,9 +10,37 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// The result of one verb or one call to the plane.
+///
+/// # Examples
+///
+/// ```
+/// #[wo::fiber]
+/// fn first_line(path: &str) -> wo::IoResult<String> {
+///     let text = wo::fs::read_to_string(path)?;
+///     Ok(text.lines().next().unwrap_or_default().to_owned())
+/// }
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// #     wo::fs::write("/note", "one\ntwo")?;
+/// #     assert_eq!(first_line("/note")?, "one");
+/// #     Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub type IoResult<T> = Result<T, IoError>;
 
 /// What was asked of the kernel.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let refused = wo::fs::read("/nowhere").unwrap_err();
+/// assert_eq!((refused.op(), refused.op().name()), (wo::OpKind::Open, "open"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -167,6 +195,15 @@ impl fmt::Display for OpKind {
 }
 
 /// Where on its way an op failed.
+///
+/// # Examples
+///
+/// ```
+/// use wo::{IoError, OpKind, Stage};
+///
+/// let refused = IoError::new(111, OpKind::Connect, Stage::Completion);
+/// assert_eq!(refused.stage(), Stage::Completion);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
@@ -202,16 +239,16 @@ impl fmt::Display for Stage {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::error::{IoError, OpKind, Stage};
+/// use wo::Stage;
 ///
-/// let refused = IoError::new(111, OpKind::Connect, Stage::Completion).with_context("127.0.0.1:9");
+/// let refused = wo::IoError::new(111, wo::OpKind::Connect, Stage::Completion).with_context("127.0.0.1:9");
 /// assert_eq!(refused.errno(), 111);
 /// assert!(refused.to_string().starts_with("connect 127.0.0.1:9: "));
 ///
 /// // It converts to `std::io::Error` and back without losing a word.
 /// let std_error = std::io::Error::from(refused.clone());
 /// assert_eq!(std_error.kind(), std::io::ErrorKind::ConnectionRefused);
-/// assert_eq!(IoError::from(std_error), refused);
+/// assert_eq!(wo::IoError::from(std_error), refused);
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct IoError {
@@ -228,10 +265,17 @@ impl IoError {
     }
 
     /// An error of the completion stage from a completion's negative result. That of a verb that was cancelled in
-    /// flight says why.
+    /// flight says why. `EAGAIN`, which waiting would not mend, says that there is no thread to do it.
+    #[cold]
     pub fn from_result(res: i32, op: OpKind) -> IoError {
         let error = IoError::new(-res, op, Stage::Completion);
-        if error.is_cancelled() { error.with_context(CANCELLED_WHY.get()) } else { error }
+        match (error.errno, op) {
+            (errno::ECANCELED, _) => error.with_context(CANCELLED_WHY.get()),
+            // There it is the peer's, or a port's that is not there.
+            (errno::EAGAIN, OpKind::Connect) => error,
+            (errno::EAGAIN, _) => error.with_context(NO_THREAD),
+            _ => error,
+        }
     }
 
     /// The same error, naming what it was tried on and what to do about it.
@@ -336,6 +380,10 @@ impl From<io::Error> for IoError {
     }
 }
 
+/// What it means that an op is refused with `EAGAIN`: nobody above a backend is asked to try again.
+pub(crate) const NO_THREAD: &str = "no thread could be started for it; raise `ulimit -u`, or the container's limit of \
+tasks; or have signals handled by threads that are no shards";
+
 thread_local! {
     /// Why the op was cancelled whose answer is made right now.
     static CANCELLED_WHY: Cell<&'static str> = const { Cell::new("") };
@@ -356,9 +404,10 @@ pub(crate) fn saying_why<T>(why: &'static str, answer: impl FnOnce() -> T) -> T 
     answer()
 }
 
-/// Says a line on stderr. Nobody may be reading there, and that is no reason to fail: `eprintln!` would panic.
+/// Says a line on stderr. Nobody may be reading there, and that is no reason to fail: `eprintln!` would panic. It is
+/// written at once: a panic on another thread is told without a look at the lock, and would land within the line.
 pub(crate) fn say(words: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "wo: {words}");
+    let _ = io::stderr().lock().write_all(format!("wo: {words}\n").as_bytes());
 }
 
 /// The few `errno` values the runtime itself answers or decides by, in Linux's numbering.

@@ -325,3 +325,20 @@ fn a_supervisor_that_is_stopped_while_the_program_stops_lets_its_children_handle
         });
     }
 }
+
+#[test]
+fn an_address_may_be_used_where_a_panic_is_caught() {
+    fn may_cross<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: T) {}
+    Builder::new()
+        .run(|| async {
+            let counter = actor::spawn(Counter::default());
+            may_cross(counter);
+            let caught = std::panic::catch_unwind(|| {
+                counter.try_send(Count::Add(1)).unwrap_or_else(|_| unreachable!("it is open"));
+                panic!("as planned");
+            });
+            assert!(caught.is_err());
+            assert_eq!(counter.ask(Count::Get).await, Ok(1));
+        })
+        .unwrap();
+}

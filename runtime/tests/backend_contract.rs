@@ -27,6 +27,7 @@ mod contract {
         truncate: false,
         directory: false,
         no_follow: false,
+        direct: false,
         mode: 0,
     };
 
@@ -67,7 +68,8 @@ macro_rules! contract {
                     connections_are_made accept_goes_on refused_connection_completes cancelled_accept_ends_once
                     refusals_are_completions datagrams_know_their_sender pipes_are_streams
                     cancelled_read_of_a_pipe_ends_once polls_tell_readiness shutdown_ends_a_pending_recv;
-                file: bytes_stay lengths_and_metadata names_change opening_keeps_to_how a_hundred_files_at_once;
+                file: bytes_stay lengths_and_metadata names_change opening_keeps_to_how direct_files
+                    a_hundred_files_at_once;
                 wait: a_wait_takes_its_time a_wait_of_nothing_is_none a_completion_ends_the_wait
                     a_ready_completion_ends_the_wait rings_before_the_wait_end_it rings_coalesce
                     rings_after_the_end_are_nothing;

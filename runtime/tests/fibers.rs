@@ -4,15 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use wo_runtime::actor;
 use wo_runtime::error::{IoError, errno};
 use wo_runtime::fiber::{self, JoinError, Notify, oneshot};
+use wo_runtime::os::io;
 use wo_runtime::plane::backend::Selection;
-use wo_runtime::shard::{Builder, RunError};
+use wo_runtime::shard::{self, Builder, RunError};
 
-const EVERY_KERNEL: [Selection; 3] = [Selection::Uring, Selection::Epoll, Selection::Sim];
+/// Miri has no kernel but the simulated one.
+const EVERY_KERNEL: &[Selection] =
+    if cfg!(miri) { &[Selection::Sim] } else { &[Selection::Uring, Selection::Epoll, Selection::Sim] };
 
 fn on_every_kernel(test: impl Fn(Builder)) {
-    for selection in EVERY_KERNEL {
+    for &selection in EVERY_KERNEL {
         eprintln!("on {selection}");
         test(Builder::new().io(selection));
     }
@@ -179,6 +183,7 @@ fn sleepers_wake_in_the_order_of_their_deadlines() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a real kernel")]
 fn a_oneshot_brings_its_value_from_another_thread() {
     for selection in [Selection::Uring, Selection::Epoll] {
         let value = Builder::new().io(selection).run(|| async {
@@ -247,6 +252,7 @@ fn stop_makes_every_verb_answer_cancelled_and_main_may_still_return() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "ten thousand ticks of a busy loop")]
 fn a_main_that_heeds_no_stop_is_dropped_after_the_grace() {
     on_every_kernel(|builder| {
         let ended = builder.grace(Duration::from_millis(20)).run(|| async {
@@ -273,7 +279,95 @@ fn verbs_outside_a_shard_answer_an_error() {
     let mut sleep = Box::pin(fiber::sleep(Duration::from_secs(1)));
     let polled = sleep.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
     assert!(matches!(polled, std::task::Poll::Ready(Err(error)) if error.errno() == errno::ENXIO));
-    assert!(fiber::spawn(|| async {}).id().is_none());
+}
+
+/// The words of its panic, and the line of this file that they are said to be about.
+fn said_by(mistake: impl FnOnce()) -> (String, u32) {
+    thread_local! {
+        static LINE: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            LINE.set(panic.location().filter(|at| at.file().ends_with("fibers.rs")).map(std::panic::Location::line));
+            before(panic);
+        }));
+    });
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(mistake));
+    let payload = ended.expect_err("it is a mistake");
+    let words = payload.downcast_ref::<&str>().map(ToString::to_string);
+    let words = words.or_else(|| payload.downcast_ref::<String>().cloned());
+    (words.expect("it has words"), LINE.get().expect("it names a line of this file"))
+}
+
+/// One that went unnoticed would be waited for in vain, or never missed. The panic names the line that is wrong.
+#[test]
+fn what_is_spawned_outside_a_program_says_so_where_it_was() {
+    struct Sink;
+    impl actor::Actor for Sink {
+        type Message = u32;
+        async fn receive(&mut self, _: u32) {}
+    }
+    let options = actor::Options::new;
+    let mistakes: [(u32, Box<dyn FnOnce()>); 9] = [
+        (line!(), Box::new(|| drop(fiber::spawn(|| async {})))),
+        (line!(), Box::new(|| drop(fiber::spawn_named("name", || async {})))),
+        (line!(), Box::new(|| drop(fiber::spawn_pinned(|| async {})))),
+        (line!(), Box::new(|| drop(fiber::spawn_stealable(|| async {})))),
+        (line!(), Box::new(|| drop(shard::spawn_anywhere(|| async {})))),
+        (line!(), Box::new(|| drop(actor::spawn(|| async {})))),
+        (line!(), Box::new(|| assert!(actor::spawn(Sink) != actor::spawn(Sink)))),
+        (line!(), Box::new(|| assert!(actor::spawn_with(|| Sink) != actor::spawn_with(|| Sink)))),
+        (line!(), Box::new(move || assert!(options().spawn(Sink) != options().spawn(Sink)))),
+    ];
+    for (line, mistake) in mistakes {
+        let (words, at) = said_by(mistake);
+        assert!(words.contains("inside a program") && words.contains("#[wo::main]"), "line {line}: {words:?}");
+        assert_eq!(at, line, "{words}");
+    }
+}
+
+/// A destructor that runs while another panic unwinds must not end the process with a second.
+#[test]
+fn a_spawn_outside_a_program_while_a_panic_unwinds_is_dropped() {
+    struct Spawns;
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            assert!(fiber::spawn(|| async {}).is_finished());
+        }
+    }
+    let (words, _) = said_by(|| {
+        let _spawns = Spawns;
+        panic!("the first");
+    });
+    assert_eq!(words, "the first");
+}
+
+#[test]
+fn a_verb_that_finds_every_slot_taken_says_so() {
+    on_every_kernel(|builder| {
+        builder
+            .op_slots_max(2)
+            .run(|| async {
+                let pipes: Vec<_> = (0..3).map(|_| io::pipe().unwrap()).collect();
+                let read = |place: usize| {
+                    let reader = pipes[place].0.clone();
+                    fiber::spawn(move || async move { reader.read(vec![0; 1]).await.0 })
+                };
+                let (first, second) = (read(0), read(1));
+                fiber::yield_now().await.unwrap();
+                assert_eq!(read(2).join().await.unwrap().unwrap_err().errno(), errno::ENOBUFS);
+                assert!(!first.is_finished() && !second.is_finished(), "those that have one wait on");
+                fiber::sleep(Duration::from_millis(1)).await.expect("a timer takes none");
+                first.interrupt();
+                assert!(first.join().await.unwrap().unwrap_err().is_cancelled());
+                let (written, _) = pipes[1].1.write(b"x".to_vec()).await;
+                assert_eq!(written.expect("there is one again"), 1);
+                assert_eq!(second.join().await.unwrap().unwrap(), 1);
+            })
+            .unwrap();
+    });
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! Fibers that are asked to stop by who has their handle.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use wo_runtime::error::{IoError, errno};
@@ -9,10 +14,12 @@ use wo_runtime::fiber::{self, JoinError, JoinHandle, Scope, oneshot};
 use wo_runtime::plane::backend::Selection;
 use wo_runtime::shard::{Builder, Topology, spawn_anywhere};
 
-const EVERY_KERNEL: [Selection; 3] = [Selection::Uring, Selection::Epoll, Selection::Sim];
+/// Miri has no kernel but the simulated one.
+const EVERY_KERNEL: &[Selection] =
+    if cfg!(miri) { &[Selection::Sim] } else { &[Selection::Uring, Selection::Epoll, Selection::Sim] };
 
 fn on_every_kernel(test: impl Fn(Builder)) {
-    for selection in EVERY_KERNEL {
+    for &selection in EVERY_KERNEL {
         eprintln!("on {selection}");
         test(Builder::new().io(selection));
     }
@@ -226,6 +233,7 @@ fn fibers_stop_in_the_order_they_were_asked() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a real kernel")]
 fn a_fiber_is_interrupted_from_a_thread_that_is_no_shard() {
     for selection in [Selection::Uring, Selection::Epoll] {
         let told = Builder::new().io(selection).run(|| async {
@@ -235,7 +243,7 @@ fn a_fiber_is_interrupted_from_a_thread_that_is_no_shard() {
                 forever().await
             });
             receiver.recv().await.unwrap();
-            let asks = std::thread::spawn(move || {
+            let asks = thread::spawn(move || {
                 fiber.interrupt();
                 fiber
             });
@@ -310,4 +318,112 @@ fn a_fiber_left_to_whoever_comes_first_is_interrupted_wherever_it_is() {
             })
             .unwrap();
     });
+}
+
+/// Says where it was dropped, and is never ready.
+struct Silent(Arc<Mutex<Option<ThreadId>>>);
+
+impl Future for Silent {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap() = Some(thread::current().id());
+    }
+}
+
+#[test]
+fn a_foreign_future_is_waited_for_until_the_deadline_and_then_dropped_at_home() {
+    on_every_kernel(|builder| {
+        builder
+            .shards(2)
+            .run(|| async {
+                for _ in 0..4 {
+                    let waits = spawn_anywhere(|| async {
+                        let (dropped, told) = (Arc::default(), Rc::<Cell<_>>::default());
+                        let (silent, tells) = (Silent(Arc::clone(&dropped)), Rc::clone(&told));
+                        let outcome = fiber::with_deadline(Duration::from_millis(2), async move || {
+                            tells.set(fiber::wait_unless_cancelled(silent).await.err());
+                            assert_eq!(dropped.lock().unwrap().take(), Some(thread::current().id()));
+                            Ok::<_, IoError>(())
+                        });
+                        assert!(outcome.await.unwrap_err().is_timeout());
+                        told.take().expect("it was refused")
+                    });
+                    let refused = waits.join().await.unwrap();
+                    assert_eq!(refused.errno(), errno::ECANCELED);
+                    assert!(refused.to_string().contains("out of time"), "{refused}");
+                }
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn a_foreign_future_that_loses_a_race_is_dropped() {
+    on_every_kernel(|builder| {
+        builder
+            .run(|| async {
+                let dropped = Arc::default();
+                let silent = Silent(Arc::clone(&dropped));
+                let won = fiber::race((
+                    async move || fiber::wait_unless_cancelled(silent).await.map(|()| 1),
+                    async || fiber::sleep(Duration::from_millis(1)).await.map(|()| 2),
+                ));
+                won.await.unwrap();
+                assert!(dropped.lock().unwrap().is_some());
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn what_a_foreign_future_has_ready_at_the_cancel_is_not_lost() {
+    on_every_kernel(|builder| {
+        builder
+            .run(|| async {
+                let ready: Rc<RefCell<(Option<u8>, Option<Waker>)>> = Rc::default();
+                let looks = Rc::clone(&ready);
+                let waits = fiber::spawn(move || async move {
+                    let foreign = poll_fn(|cx| {
+                        let mut looks = looks.borrow_mut();
+                        looks.1 = Some(cx.waker().clone());
+                        looks.0.take().map_or(Poll::Pending, Poll::Ready)
+                    });
+                    let first = fiber::wait_unless_cancelled(foreign).await;
+                    // This fiber is cancelled by now: what is ready is taken, and nothing is waited for.
+                    let second = fiber::wait_unless_cancelled(std::future::ready(8)).await;
+                    let third = fiber::wait_unless_cancelled(std::future::pending::<()>()).await;
+                    (first, second, third.map_err(|error| error.errno()))
+                });
+                fiber::yield_now().await.unwrap();
+                // The wake and the cancel come in one turn.
+                ready.borrow_mut().0 = Some(7);
+                let waker = ready.borrow_mut().1.take().expect("it was polled");
+                waits.interrupt();
+                waker.wake();
+                assert_eq!(waits.join().await.unwrap(), (Ok(7), Ok(8), Err(errno::ECANCELED)));
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a real kernel")]
+fn a_foreign_future_is_woken_from_a_thread_that_is_no_shard() {
+    for selection in [Selection::Uring, Selection::Epoll] {
+        let told = Builder::new().io(selection).run(|| async {
+            let (sender, receiver) = oneshot::oneshot();
+            let sends = thread::spawn(move || sender.send("hello"));
+            let told = fiber::wait_unless_cancelled(receiver.recv()).await.unwrap().unwrap();
+            sends.join().expect("it does not panic").unwrap();
+            told
+        });
+        assert_eq!(told.unwrap(), "hello", "on {selection}");
+    }
 }

@@ -158,3 +158,28 @@ fn a_pool_has_a_thread_for_each_core_unless_told_and_one_at_least() {
     assert_eq!(Pool::default().threads(), cpus::cores());
     assert_eq!(Pool::new(0).threads(), 1);
 }
+
+#[test]
+fn a_pool_of_many_threads_ends_with_its_work_and_one_without_bound_has_one() {
+    for threads in [1000, 5000, 50_000_000] {
+        let pool = Pool::new(threads);
+        assert_eq!(pool.threads(), threads.min(1024));
+        let nodes = AtomicU64::new(0);
+        pool.run(|worker| count_on(worker, 3, 5, &nodes));
+        assert_eq!(nodes.into_inner(), count(3, 5));
+    }
+}
+
+#[test]
+fn all_threads_of_a_pool_come_to_help() {
+    const THREADS: usize = 40;
+    // Each waits for all the others: so many threads are needed at one time.
+    let all = std::sync::Barrier::new(THREADS);
+    Pool::new(THREADS).run(|worker| {
+        for _ in 0..THREADS {
+            worker.spawn(|_| {
+                all.wait();
+            });
+        }
+    });
+}

@@ -37,6 +37,25 @@ fn a_call_runs_on_the_shard_it_was_posted_to() {
     }
 }
 
+/// A thread has 2 MiB of stack unless it is given more, and the first one 8 on most systems.
+#[test]
+fn what_recurses_on_the_first_shard_does_so_on_the_others() {
+    fn recurse(depth: usize) -> usize {
+        let held = std::hint::black_box([1_u8; 1024]);
+        if depth == 0 { 0 } else { usize::from(held[depth % held.len()]) + recurse(depth - 1) }
+    }
+    const DEPTH: usize = 3 << 10;
+    let sum = Builder::new()
+        .shards(2)
+        .run(|| async {
+            let (sender, receiver) = oneshot::oneshot();
+            assert!(shard::post_to(1, move || sender.send(recurse(DEPTH)).unwrap()));
+            receiver.recv().await.unwrap()
+        })
+        .unwrap();
+    assert_eq!(sum, DEPTH);
+}
+
 #[test]
 fn fibers_of_every_shard_park_are_woken_across_and_are_unwound_at_home() {
     struct AtHome(ThreadId, Arc<AtomicUsize>);

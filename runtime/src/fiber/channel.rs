@@ -76,26 +76,23 @@ impl<T> Clone for Shared<T> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::{self, Channel};
-/// use wo_runtime::shard::Builder;
-///
-/// let sum = Builder::new().run(|| async {
-///     let numbers = Channel::new(2);
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let numbers = wo::Channel::new(2);
 ///     let source = numbers.clone();
-///     drop(fiber::spawn(move || async move {
+///     wo::spawn(|| {
 ///         for number in 1..=10_u32 {
-///             source.put(number).await.expect("the channel is open");
+///             source.put(number).expect("the channel is open");
 ///         }
 ///         source.close();
-///     }));
+///     });
 ///     let mut sum = 0;
-///     while let Some(number) = numbers.next().await? {
+///     while let Some(number) = numbers.next()? {
 ///         sum += number;
 ///     }
-///     Ok::<_, wo_runtime::error::IoError>(sum)
-/// })??;
-/// assert_eq!(sum, 55);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     assert_eq!(sum, 55);
+///     Ok(())
+/// }
 /// ```
 pub struct Channel<T, D: Door<T> = Local<T>> {
     door: D,
@@ -107,26 +104,35 @@ pub struct Channel<T, D: Door<T> = Local<T>> {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::{self, Channel};
-/// use wo_runtime::shard::{Builder, post_to};
-///
-/// let greeting = Builder::new().shards(2).run(|| async {
-///     let words = Channel::shared(4);
-///     let there = words.clone();
-///     post_to(1, move || {
-///         drop(fiber::spawn(move || async move {
-///             there.put("hello").await.expect("the channel is open");
-///         }));
-///     });
-///     words.take().await
-/// })??;
-/// assert_eq!(greeting, "hello");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// // On two shards.
+/// let words = wo::Channel::shared(4);
+/// let there = words.clone();
+/// wo::spawn_anywhere(|| {
+///     there.put("hello").expect("the channel is open");
+/// });
+/// assert_eq!(words.take()?, "hello");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
 /// ```
 pub type SharedChannel<T> = Channel<T, Shared<T>>;
 
 impl<T> Channel<T> {
     /// A channel on this shard for at most `capacity` items at a time; at least one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(2);
+    /// channel.put("tea")?;
+    /// assert_eq!((channel.len(), channel.capacity()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(capacity: usize) -> Channel<T> {
         Channel::behind(Local::open(capacity))
     }
@@ -134,6 +140,21 @@ impl<T> Channel<T> {
 
 impl<T: Send> SharedChannel<T> {
     /// A channel between shards for at most `capacity` items at a time; at least one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// // On two shards.
+    /// let channel = wo::Channel::shared(2);
+    /// let there = channel.clone();
+    /// wo::post_to(1, move || assert!(there.try_put("from the other shard").is_ok()));
+    /// assert_eq!(channel.take()?, "from the other shard");
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
+    /// ```
     pub fn shared(capacity: usize) -> SharedChannel<T> {
         Channel::behind(Shared::open(capacity))
     }
@@ -157,6 +178,21 @@ impl<T, D: Door<T>> Channel<T, D> {
     /// # Errors
     ///
     /// With the item: EPIPE when the channel is closed, ECANCELED when this fiber was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(1);
+    /// channel.put(1)?;
+    /// channel.close();
+    /// let refused = channel.put(2).unwrap_err();
+    /// assert!(refused.is_closed());
+    /// assert_eq!(refused.into_item(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn put(&self, item: T) -> Call<Put<T, D>> {
         Call::new(Put { channel: self.clone(), item: Some(item), ticket: None, charge: Charge::new() })
     }
@@ -166,6 +202,20 @@ impl<T, D: Door<T>> Channel<T, D> {
     /// # Errors
     ///
     /// EPIPE when the channel is closed and empty, ECANCELED when this fiber was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(1);
+    /// channel.put("the last")?;
+    /// channel.close();
+    /// assert_eq!(channel.take()?, "the last");
+    /// assert_eq!(channel.take().unwrap_err().errno(), wo::error::errno::EPIPE);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take(&self) -> Call<Take<T, D>> {
         Call::new(Take { channel: self.clone(), ticket: None, charge: Charge::new() })
     }
@@ -175,6 +225,24 @@ impl<T, D: Door<T>> Channel<T, D> {
     /// # Errors
     ///
     /// ECANCELED when this fiber was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(2);
+    /// channel.put(1)?;
+    /// channel.put(2)?;
+    /// channel.close();
+    /// let mut sum = 0;
+    /// while let Some(number) = channel.next()? {
+    ///     sum += number;
+    /// }
+    /// assert_eq!(sum, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn next(&self) -> Call<impl Future<Output = IoResult<Option<T>>> + use<T, D>> {
         let take = self.take();
         Call::new(async move {
@@ -191,6 +259,20 @@ impl<T, D: Door<T>> Channel<T, D> {
     /// # Errors
     ///
     /// With the item: EPIPE when the channel is closed, EAGAIN when it is full, or others who waited come first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(1);
+    /// assert!(channel.try_put("first").is_ok());
+    /// let refused = channel.try_put("second").unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_item(), "second");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_put(&self, item: T) -> Result<(), PutError<T>> {
         let mut item = Some(item);
         let put = self.change(|queue, calls| queue.put(&mut item, &mut None, None, calls));
@@ -204,6 +286,19 @@ impl<T, D: Door<T>> Channel<T, D> {
     }
 
     /// Takes the oldest item out, if there is one now that nobody has waited for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::new(1);
+    /// assert_eq!(channel.try_take(), None);
+    /// channel.put(7)?;
+    /// assert_eq!(channel.try_take(), Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_take(&self) -> Option<T> {
         match self.change(|queue, calls| queue.take(&mut None, None, calls)) {
             Attempt::Done(item) => Some(item),
@@ -212,6 +307,22 @@ impl<T, D: Door<T>> Channel<T, D> {
     }
 
     /// Closes the channel: putting fails from now on, taking when it is empty. A second time it does nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let channel = wo::Channel::<u8>::new(1);
+    /// let waiting = channel.clone();
+    /// let taker = wo::spawn(|| waiting.next());
+    /// wo::yield_now()?;
+    /// channel.close();
+    /// assert_eq!(taker.join().expect("it does not panic")?, None, "the end");
+    /// assert!(channel.is_closed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(&self) {
         self.change(Queue::close);
     }
@@ -389,6 +500,21 @@ impl<T, D: Door<T>> fmt::Debug for Take<T, D> {
 }
 
 /// An item that was not put, and why. `?` makes an [`IoError`] of it, and drops the item.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let channel = wo::Channel::new(1);
+/// channel.put("tea")?;
+/// let refused = channel.try_put("milk").unwrap_err();
+/// assert!(refused.is_full() && !refused.is_closed());
+/// assert_eq!(refused.error().errno(), wo::error::errno::EAGAIN);
+/// assert_eq!(refused.into_item(), "milk");
+/// # Ok(())
+/// # }
+/// ```
 pub struct PutError<T> {
     item: T,
     error: IoError,

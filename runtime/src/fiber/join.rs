@@ -5,13 +5,28 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::error::{IoError, OpKind, Stage, errno};
 use crate::fiber::local;
 use crate::fiber::steal::{self, Left, Start};
 use crate::fiber::task::{self, Either, FiberId, Handle, Payload, TaskRef};
 use crate::fiber::turn::Charge;
+use crate::plane::backend::discard;
 use crate::scope::{self, Call};
 
 /// What can be started as a fiber: a closure (which the macros make asynchronous), or a parking call.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// fn start<B: wo::IntoFiber>(body: B) -> wo::JoinHandle<B::Output> {
+///     wo::spawn_named("worker", body)
+/// }
+/// assert_eq!(start(async || 42).join().expect("it does not panic"), 42);
+/// # Ok(())
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this is not the body of a fiber",
     label = "neither a call that parks nor a closure that gives a future",
@@ -57,33 +72,92 @@ where
 
 /// Starts a fiber on this shard. It runs when its turn comes, not before this returns.
 ///
-/// The fiber owns what it captures. It goes on when the handle is dropped; when `main` returns it is unwound. Where
-/// no shard runs on this thread, or the shard is ending, the body is dropped at once and joining says so.
+/// The fiber owns what it captures. It goes on when the handle is dropped; when `main` returns it is unwound. Where the
+/// shard is ending, the body is dropped at once and joining says so.
+///
+/// What a fiber returns goes to whoever joins it; of one whose handle was dropped it is dropped, be it an error. Such a
+/// fiber deals with its errors itself, or is the child of a [`scope`](crate::fiber::scope), whose failure is the
+/// scope's. A panic is said on stderr in any case.
+///
+/// # Panics
+///
+/// Where no shard runs on this thread.
 ///
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
-///
-/// let sum = Builder::new().run(|| async {
-///     let handle = fiber::spawn(|| async { 40 + 2 });
-///     handle.join().await.unwrap()
-/// })?;
-/// assert_eq!(sum, 42);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// #[wo::main]
+/// fn main() {
+///     let handle = wo::spawn(|| 40 + 2);
+///     assert_eq!(handle.join().expect("it does not panic"), 42);
+/// }
 /// ```
 #[inline]
+#[track_caller]
 pub fn spawn<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
-    JoinHandle::new(task::start(None, body.into_fiber()))
+    started(task::start(None, body.into_fiber()))
 }
 
-/// Starts a fiber with a name, which reports of its panic carry.
+#[inline(always)]
+#[track_caller]
+fn started<T: 'static>(fiber: Option<Handle<T>>) -> JoinHandle<T> {
+    if fiber.is_none() {
+        check_program();
+    }
+    JoinHandle::new(fiber)
+}
+
+/// No fiber was started: fine where the shard is ending, a mistake where there is none. What runs while a panic unwinds
+/// would end the process by another.
+#[cold]
+#[track_caller]
+fn check_program() {
+    assert!(
+        local::local(local::Local::home).is_some() || std::thread::panicking(),
+        "a fiber is started inside a program, under #[wo::main] or in Builder::run: no shard runs on this thread"
+    );
+}
+
+/// Starts a fiber with a name, which reports of its panic carry; else as [`spawn`].
+///
+/// # Panics
+///
+/// As [`spawn`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let cook = wo::spawn_named("cook", || panic!("no salt"));
+/// let gone = cook.join().unwrap_err();
+/// assert!(gone.is_panic(), "stderr says that `cook` panicked");
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
 pub fn spawn_named<B: IntoFiber>(name: &str, body: B) -> JoinHandle<B::Output> {
-    JoinHandle::new(task::start(Some(name), body.into_fiber()))
+    started(task::start(Some(name), body.into_fiber()))
 }
 
 /// Starts a fiber that no other shard may start. So is every fiber but those of [`spawn_stealable`].
+///
+/// # Panics
+///
+/// As [`spawn`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let here = wo::shard_index();
+/// let there = wo::spawn_pinned(|| wo::shard_index()).join().expect("it does not panic");
+/// assert_eq!(there, here);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
 pub fn spawn_pinned<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
     spawn(body)
 }
@@ -93,23 +167,29 @@ pub fn spawn_pinned<B: IntoFiber>(body: B) -> JoinHandle<B::Output> {
 ///
 /// What the body captures moves with it, so it is `Send`; what the fiber holds once it runs need not be.
 ///
+/// # Panics
+///
+/// As [`spawn`].
+///
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::{Builder, Topology};
-///
-/// let sum = Builder::new().shards(2).topology(Topology::WorkStealing).run(|| async {
-///     let parts: Vec<_> = (0..10).map(|part| fiber::spawn_stealable(move || async move { part * part })).collect();
-///     let mut sum = 0;
-///     for part in parts {
-///         sum += part.join().await.unwrap();
-///     }
-///     sum
-/// })?;
+/// # #[wo::fiber]
+/// # fn example() {
+/// // On two shards.
+/// let mut parts = Vec::new();
+/// for part in 0..10 {
+///     parts.push(wo::spawn_stealable(|| part * part));
+/// }
+/// let mut sum = 0;
+/// for part in parts {
+///     sum += part.join().expect("it does not panic");
+/// }
 /// assert_eq!(sum, 285);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # }
+/// # wo::Builder::new().shards(2).topology(wo::Topology::WorkStealing).run(example).unwrap();
 /// ```
+#[track_caller]
 pub fn spawn_stealable<B>(body: B) -> JoinHandle<B::Output>
 where
     B: IntoFiber + Send + 'static,
@@ -132,6 +212,18 @@ where
 }
 
 /// The number of the fiber that asks; none outside a fiber.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let handle = wo::spawn(|| wo::id());
+/// let number = handle.id();
+/// assert_eq!(handle.join().expect("it does not panic"), number);
+/// # Ok(())
+/// # }
+/// ```
 pub fn id() -> Option<FiberId> {
     task::current_id()
 }
@@ -144,22 +236,21 @@ pub fn id() -> Option<FiberId> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
 ///
-/// let beats = Builder::new().run(|| async {
-///     let heart = fiber::spawn(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let heart = wo::spawn(|| {
 ///         let mut beats = 0;
-///         while fiber::sleep(Duration::from_millis(1)).await.is_ok() {
+///         while wo::sleep(Duration::from_millis(1)).is_ok() {
 ///             beats += 1;
 ///         }
 ///         beats
 ///     });
-///     fiber::sleep(Duration::from_millis(5)).await.unwrap();
-///     heart.cancel().await.unwrap()
-/// })?;
-/// assert!(beats > 0);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+///     wo::sleep(Duration::from_millis(5))?;
+///     let beats = heart.cancel().expect("it does not panic");
+///     assert!(beats > 0);
+///     Ok(())
+/// }
 /// ```
 pub struct JoinHandle<T> {
     /// The fiber; or, until it is known to have started, one that another shard starts. Nothing where none could be
@@ -196,24 +287,22 @@ impl<T: 'static> JoinHandle<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::fiber;
-    /// use wo_runtime::shard::Builder;
     ///
-    /// let stopped = Builder::new().run(|| async {
-    ///     let sleepers: Vec<_> =
-    ///         (0..3).map(|_| fiber::spawn(|| async { fiber::sleep(Duration::MAX).await.is_err() })).collect();
-    ///     fiber::yield_now().await.unwrap();
+    /// #[wo::main]
+    /// fn main() -> wo::IoResult<()> {
+    ///     let mut sleepers = Vec::new();
+    ///     for _ in 0..3 {
+    ///         sleepers.push(wo::spawn(|| wo::sleep(Duration::MAX).is_err()));
+    ///     }
+    ///     wo::yield_now()?;
     ///     for sleeper in &sleepers {
     ///         sleeper.interrupt();
     ///     }
-    ///     let mut stopped = 0;
     ///     for sleeper in sleepers {
-    ///         stopped += u32::from(sleeper.join().await.unwrap());
+    ///         assert!(sleeper.join().expect("it does not panic"), "it was interrupted");
     ///     }
-    ///     stopped
-    /// })?;
-    /// assert_eq!(stopped, 3);
-    /// # Ok::<(), wo_runtime::shard::RunError>(())
+    ///     Ok(())
+    /// }
     /// ```
     pub fn interrupt(&self) {
         if let Some(fiber) = self.fiber.as_handle() {
@@ -306,6 +395,19 @@ impl<T: 'static> Future for Join<T> {
 }
 
 /// Why a fiber gave no value.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let gone = wo::spawn(|| panic!("as planned")).join().unwrap_err();
+/// assert!(gone.is_panic());
+/// let words = gone.into_panic().and_then(|payload| payload.downcast_ref::<&str>().map(|words| words.to_string()));
+/// assert_eq!(words.as_deref(), Some("as planned"));
+/// # Ok(())
+/// # }
+/// ```
 pub enum JoinError {
     /// It panicked, with this payload.
     Panicked(Payload),
@@ -324,6 +426,20 @@ impl JoinError {
         match self {
             JoinError::Panicked(payload) => Some(payload),
             JoinError::Cancelled => None,
+        }
+    }
+}
+
+/// A panic is an error without a number, what was cancelled ECANCELED. So `?` works where verbs are.
+impl From<JoinError> for IoError {
+    fn from(error: JoinError) -> IoError {
+        let words = error.to_string();
+        match error {
+            JoinError::Cancelled => IoError::new(errno::ECANCELED, OpKind::Join, Stage::Cancel).with_context(words),
+            JoinError::Panicked(payload) => {
+                discard(payload);
+                IoError::new(0, OpKind::Join, Stage::Completion).with_context(words)
+            }
         }
     }
 }

@@ -15,17 +15,15 @@ use crate::scope::capability::Clock;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber::LiveClock;
-/// use wo_runtime::scope::capability::Clock;
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Clock, LiveClock};
 ///
-/// let slept = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let start = LiveClock.now();
-///     LiveClock.sleep(Duration::from_millis(1)).await?;
-///     Ok::<_, wo_runtime::error::IoError>(LiveClock.now() - start)
-/// })??;
-/// assert!(slept >= Duration::from_millis(1));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     LiveClock.sleep(Duration::from_millis(1))?;
+///     assert!(LiveClock.now() - start >= Duration::from_millis(1));
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveClock;

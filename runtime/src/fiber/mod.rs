@@ -44,7 +44,7 @@ pub use spin::Unhurried;
 pub use task::{FiberId, Payload};
 pub use tick::StopRequest;
 pub use together::{join, join_all, race, race_all};
-pub use turn::{YieldNow, YieldTurn, wait, yield_now, yield_turn};
+pub use turn::{YieldNow, YieldTurn, wait, wait_unless_cancelled, yield_now, yield_turn};
 pub use verb::{Verb, VerbBy, verb};
 
 pub(crate) use task::{Quiet, message as panic_message};

@@ -4,7 +4,7 @@
 //! waits. One that met a fiber which then went away passes on to the next.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -21,16 +21,14 @@ use crate::scope::Call;
 ///
 /// ```
 /// use std::rc::Rc;
-/// use wo_runtime::fiber::{self, Notify};
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
-///     let ready = Rc::new(Notify::new());
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let ready = Rc::new(wo::Notify::new());
 ///     let signal = Rc::clone(&ready);
-///     let _ = fiber::spawn(move || async move { signal.notify_one() });
-///     ready.notified().await
-/// })??;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     let _ = wo::spawn(|| signal.notify_one());
+///     ready.notified()
+/// }
 /// ```
 #[derive(Default)]
 pub struct Notify {
@@ -41,10 +39,10 @@ pub struct Notify {
 struct State {
     kept: bool,
     made: u64,
-    /// Those who wait, in order; the number tells two of them apart.
-    waiting: VecDeque<(u64, Waker)>,
-    /// Those who were met and have not looked yet.
-    met: Vec<u64>,
+    /// Those who wait, by their numbers, which count up. Whoever has a number and is not here was met.
+    waiting: BTreeMap<u64, Waker>,
+    /// Those who were met alone, and have not looked yet: what they leave behind goes to the next.
+    met: BTreeSet<u64>,
 }
 
 impl Notify {
@@ -63,11 +61,8 @@ impl Notify {
 
     /// Wakes every fiber that waits now; keeps nothing.
     pub fn notify_all(&self) {
-        let mut state = self.state.borrow_mut();
-        let waiting = std::mem::take(&mut state.waiting);
-        state.met.extend(waiting.iter().map(|(number, _)| *number));
-        drop(state);
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        let waiting = std::mem::take(&mut self.state.borrow_mut().waiting);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// Parks until notified. Dropped half-way, a notification it met goes to the next.
@@ -82,16 +77,12 @@ impl Notify {
 
 impl State {
     fn meet_one(&mut self) -> Option<Waker> {
-        match self.waiting.pop_front() {
-            Some((number, waker)) => {
-                self.met.push(number);
-                Some(waker)
-            }
-            None => {
-                self.kept = true;
-                None
-            }
-        }
+        let Some((number, waker)) = self.waiting.pop_first() else {
+            self.kept = true;
+            return None;
+        };
+        self.met.insert(number);
+        Some(waker)
     }
 }
 
@@ -119,28 +110,26 @@ impl Future for Notified<'_> {
             None => {
                 let number = state.made;
                 state.made += 1;
-                state.waiting.push_back((number, cx.waker().clone()));
+                state.waiting.insert(number, cx.waker().clone());
                 this.number = Some(number);
                 Poll::Pending
             }
-            Some(number) => {
-                if let Some(place) = state.met.iter().position(|met| *met == number) {
-                    state.met.swap_remove(place);
+            Some(number) => match state.waiting.get_mut(&number) {
+                None => {
+                    state.met.remove(&number);
                     this.number = None;
-                    return Poll::Ready(Ok(()));
+                    Poll::Ready(Ok(()))
                 }
-                if local::is_cancelled() {
+                Some(_) if local::is_cancelled() => {
                     drop(state);
                     this.leave();
-                    return Poll::Ready(Err(cancelled(OpKind::Receive)));
+                    Poll::Ready(Err(cancelled(OpKind::Receive)))
                 }
-                if let Some((_, waker)) = state.waiting.iter_mut().find(|(waiting, _)| *waiting == number)
-                    && !waker.will_wake(cx.waker())
-                {
-                    *waker = cx.waker().clone();
+                Some(waker) => {
+                    waker.clone_from(cx.waker());
+                    Poll::Pending
                 }
-                Poll::Pending
-            }
+            },
         }
     }
 }
@@ -149,15 +138,12 @@ impl Notified<'_> {
     fn leave(&mut self) {
         let Some(number) = self.number.take() else { return };
         let mut state = self.notify.state.borrow_mut();
-        if let Some(place) = state.met.iter().position(|met| *met == number) {
-            state.met.swap_remove(place);
+        if state.waiting.remove(&number).is_none() && state.met.remove(&number) {
             let next = state.meet_one();
             drop(state);
             if let Some(next) = next {
                 next.wake();
             }
-        } else {
-            state.waiting.retain(|(waiting, _)| *waiting != number);
         }
     }
 }

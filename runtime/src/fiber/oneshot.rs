@@ -19,16 +19,13 @@ use crate::scope::Call;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::{self, oneshot};
-/// use wo_runtime::shard::Builder;
-///
-/// let got = Builder::new().run(|| async {
-///     let (sender, receiver) = oneshot::oneshot();
-///     let _ = fiber::spawn(move || async move { sender.send("hello") });
-///     receiver.recv().await
-/// })??;
-/// assert_eq!(got, "hello");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let (sender, receiver) = wo::oneshot();
+///     wo::spawn(|| sender.send("hello"));
+///     assert_eq!(receiver.recv()?, "hello");
+///     Ok(())
+/// }
 /// ```
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     let cell = Arc::new(Mutex::new(Cell { value: None, waker: None, closed: false }));
@@ -47,6 +44,19 @@ fn lock<T>(cell: &Mutex<Cell<T>>) -> MutexGuard<'_, Cell<T>> {
 }
 
 /// The end that sends. Dropping it without sending tells the receiver that nothing will come.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let (sender, receiver) = wo::oneshot();
+/// assert!(!sender.is_closed());
+/// drop(receiver);
+/// assert_eq!(sender.send(7), Err(7), "nobody is there");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sender<T> {
     cell: Arc<Mutex<Cell<T>>>,
 }
@@ -86,6 +96,23 @@ impl<T> Drop for Sender<T> {
 }
 
 /// The end that receives.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let (sender, mut receiver) = wo::oneshot();
+/// assert_eq!(receiver.try_recv(), None);
+/// sender.send(7).expect("the receiver is there");
+/// assert_eq!(receiver.recv()?, 7);
+///
+/// let (sender, receiver) = wo::oneshot::<u8>();
+/// drop(sender);
+/// assert_eq!(receiver.recv().unwrap_err().errno(), wo::error::errno::EPIPE);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Receiver<T> {
     cell: Arc<Mutex<Cell<T>>>,
 }

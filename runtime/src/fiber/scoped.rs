@@ -20,18 +20,19 @@ use crate::scope::{self, Boxed, Call, Executor, Finish, Outcome, ScopeOptions};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber::Fibers;
-/// use wo_runtime::scope::{self, Executor, Outcome, Scope, ScopeOptions};
+/// use wo_runtime::fiber::{Fibers, Scope};
+/// use wo_runtime::scope::{self, Executor, Outcome, ScopeOptions};
 /// use wo_runtime::shard::Builder;
 ///
 /// /// Code for any executor.
 /// async fn answer<X: Executor>(executor: X) -> Outcome<u32> {
-///     let body = async |s: Scope<X>| Ok(s.fork(|| async { Ok(42) }).join().await?);
+///     let body = async |s: scope::Scope<X>| Ok(s.fork(|| async { Ok(42) }).join().await?);
 ///     scope::open(executor, ScopeOptions::new(), body).await
 /// }
 ///
 /// let outcome = Builder::new().run(|| async { answer(Fibers).await })?;
 /// assert_eq!(outcome.unwrap(), 42);
+/// # let _: Option<Scope> = None;
 /// # Ok::<(), wo_runtime::shard::RunError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +96,8 @@ impl Executor for Fibers {
 /// Runs `body` and its children to their end, all of them, on every path. The first failure or panic cancels the others
 /// and is the scope's cause; later ones are counted.
 ///
+/// A body or a child that a verb has told of its cancel ends interrupted, whatever it returns: nobody swallows one.
+///
 /// Dropped half-way, which only the end of the program does, the body is dropped, and the children are with it.
 ///
 /// # Errors
@@ -105,14 +108,11 @@ impl Executor for Fibers {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::error::IoError;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::shard::Builder;
 ///
-/// let outcome = Builder::new().run(|| async {
-///     fiber::scope(async |s: Scope<IoError>| {
+/// let outcome = wo::Builder::new().run(|| async {
+///     wo::scope(async |s: wo::Scope<wo::IoError>| {
 ///         let slow = s.fork(|| async {
-///             fiber::sleep(Duration::from_millis(2)).await?;
+///             wo::sleep(Duration::from_millis(2)).await?;
 ///             Ok(40)
 ///         });
 ///         let quick = s.fork(|| async { Ok(2) });
@@ -121,7 +121,7 @@ impl Executor for Fibers {
 ///     .await
 /// })?;
 /// assert_eq!(outcome.unwrap(), 42);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn scope<E, R>(body: impl AsyncFnOnce(Scope<E>) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
@@ -159,17 +159,14 @@ where
 /// use std::cell::Cell;
 /// use std::rc::Rc;
 /// use std::time::Duration;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
+/// wo::Builder::new().run(|| async {
 ///     let done = Rc::new(Cell::new(false));
 ///     let seen = Rc::clone(&done);
-///     let outcome: Outcome<(), &str> = fiber::collecting_scope(async |s: Scope<&str>| {
+///     let outcome: wo::Outcome<(), &str> = wo::collecting_scope(async |s: wo::Scope<&str>| {
 ///         s.spawn(|| async { Err::<(), _>("no route") });
 ///         s.spawn(move || async move {
-///             let slept = fiber::sleep(Duration::from_millis(1)).await;
+///             let slept = wo::sleep(Duration::from_millis(1)).await;
 ///             seen.set(slept.is_ok());
 ///         });
 ///     })
@@ -177,7 +174,7 @@ where
 ///     assert_eq!(outcome.unwrap_err().error(), Some(&"no route"));
 ///     assert!(done.get());
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn collecting_scope<E, R>(body: impl AsyncFnOnce(Scope<E>) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
@@ -188,7 +185,8 @@ where
 }
 
 /// Runs `body` for at most `limit`; then its verbs are cancelled. Of nested deadlines the nearest wins; `Duration::MAX`
-/// is none, and zero cancels before the first verb.
+/// is none, and zero cancels before the first verb. A body that was told so ends interrupted, whatever it returns; one
+/// that ends before its next verb ends as it ends.
 ///
 /// # Errors
 ///
@@ -198,16 +196,13 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
+/// wo::Builder::new().run(|| async {
 ///     let limit = Duration::from_millis(1);
-///     let late: Outcome<()> = fiber::with_deadline(limit, async || fiber::sleep(Duration::MAX).await).await;
+///     let late: wo::Outcome<()> = wo::with_deadline(limit, async || wo::sleep(Duration::MAX).await).await;
 ///     assert!(late.unwrap_err().is_timeout());
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn with_deadline<E, R>(
     limit: Duration,
@@ -229,16 +224,12 @@ where
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
-///
-/// Builder::new().run(|| async {
-///     let passed = fiber::now();
-///     let late: Outcome<()> = fiber::with_deadline_at(passed, async || fiber::yield_now().await).await;
+/// wo::Builder::new().run(|| async {
+///     let passed = wo::now();
+///     let late: wo::Outcome<()> = wo::with_deadline_at(passed, async || wo::yield_now().await).await;
 ///     assert!(late.unwrap_err().is_timeout());
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn with_deadline_at<E, R>(
     at: Instant,
@@ -261,15 +252,12 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
-///     let in_time: Outcome<u8> = fiber::timeout(Duration::MAX, async || Ok(5)).await;
+/// wo::Builder::new().run(|| async {
+///     let in_time: wo::Outcome<u8> = wo::timeout(Duration::MAX, async || Ok(5)).await;
 ///     assert_eq!(in_time.unwrap(), 5);
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn timeout<E, R>(limit: Duration, body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
@@ -286,21 +274,18 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber::{self, Scope};
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().run(|| async {
-///     let outcome: Outcome<()> = fiber::scope(async |s: Scope| {
+/// wo::Builder::new().run(|| async {
+///     let outcome: wo::Outcome<()> = wo::scope(async |s: wo::Scope| {
 ///         s.cancel();
 ///         // The clean-up parks, and is not cancelled.
-///         fiber::protect(async || fiber::sleep(Duration::from_millis(1)).await).await.expect("sheltered");
-///         fiber::yield_now().await
+///         wo::protect(async || wo::sleep(Duration::from_millis(1)).await).await.expect("sheltered");
+///         wo::yield_now().await
 ///     })
 ///     .await;
 ///     assert!(outcome.is_err());
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn protect<R>(body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = R>> {
     Call::new(scope::protect(body))
@@ -315,20 +300,17 @@ pub fn protect<R>(body: impl AsyncFnOnce() -> R) -> Call<impl Future<Output = R>
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::shard::Builder;
-///
-/// let outcome = Builder::new().run(|| async {
-///     fiber::with_deadline(std::time::Duration::ZERO, || async {
+/// let outcome = wo::Builder::new().run(|| async {
+///     wo::with_deadline(std::time::Duration::ZERO, || async {
 ///         for _step in 0..1_000_000 {
-///             fiber::checkpoint()?;
+///             wo::checkpoint()?;
 ///         }
-///         Ok::<_, wo_runtime::error::IoError>(())
+///         Ok::<_, wo::IoError>(())
 ///     })
 ///     .await
 /// })?;
 /// assert!(outcome.unwrap_err().is_timeout());
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 #[inline]
 pub fn checkpoint() -> IoResult<()> {
@@ -336,6 +318,9 @@ pub fn checkpoint() -> IoResult<()> {
 }
 
 /// Runs `work` until it succeeds, again after each delay of `policy` while it fails.
+///
+/// A limit around it ends it, whatever is left of the policy. A limit that the work sets itself is up to the work: a
+/// [`timeout`] within it whose outcome it returns as its error is a failure of this try, and tried again.
 ///
 /// # Errors
 ///
@@ -347,15 +332,13 @@ pub fn checkpoint() -> IoResult<()> {
 /// use std::cell::Cell;
 /// use std::rc::Rc;
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::schedule::{exponential, recurs};
-/// use wo_runtime::shard::Builder;
+/// use wo::schedule::{exponential, recurs};
 ///
-/// let tries = Builder::new().run(|| async {
+/// let tries = wo::Builder::new().run(|| async {
 ///     let tries = Rc::new(Cell::new(0));
 ///     let seen = Rc::clone(&tries);
 ///     let policy = exponential(Duration::from_micros(10)) & recurs(5);
-///     fiber::retry(policy, move || {
+///     wo::retry(policy, move || {
 ///         let seen = Rc::clone(&seen);
 ///         async move {
 ///             seen.set(seen.get() + 1);
@@ -366,7 +349,7 @@ pub fn checkpoint() -> IoResult<()> {
 ///     .map(|_| tries.get())
 /// })?;
 /// assert_eq!(tries.unwrap(), 3);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn retry<S, R, E>(policy: S, work: impl AsyncFnMut() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
@@ -385,21 +368,18 @@ where
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::scope::schedule::recurs;
-/// use wo_runtime::shard::Builder;
+/// use wo::schedule::recurs;
 ///
-/// Builder::new().run(|| async {
+/// wo::Builder::new().run(|| async {
 ///     let mut runs = 0;
-///     let last: Outcome<u32> = fiber::repeat(recurs(2), async || {
+///     let last: wo::Outcome<u32> = wo::repeat(recurs(2), async || {
 ///         runs += 1;
 ///         Ok(runs)
 ///     })
 ///     .await;
 ///     assert_eq!(last.unwrap(), 3);
 /// })?;
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn repeat<S, R, E>(policy: S, work: impl AsyncFnMut() -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where

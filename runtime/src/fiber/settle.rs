@@ -18,6 +18,25 @@ const TURNS_MAX: u32 = 1_000_000;
 /// # Errors
 ///
 /// ECANCELED when this fiber was cancelled; EBUSY when the others do not come to rest.
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let channel = wo::Channel::new(10);
+/// let source = channel.clone();
+/// wo::spawn(|| {
+///     for number in 0..10 {
+///         source.put(number).expect("the channel is open");
+///         wo::yield_now().expect("nothing cancels this");
+///     }
+/// });
+/// wo::capability::settle()?;
+/// assert_eq!(channel.len(), 10, "it has done all it could");
+/// # Ok(())
+/// # }
+/// ```
 pub fn settle() -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async {
         for _ in 0..TURNS_MAX {
@@ -41,26 +60,24 @@ pub fn settle() -> Call<impl Future<Output = IoResult<()>>> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::capability::{Clock, TestClock};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Clock, TestClock, advance_and_settle};
 ///
-/// let ticks = Builder::new().run(|| async {
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
 ///     let clock = TestClock::new();
 ///     let ticking = clock.clone();
-///     let ticker = fiber::spawn(move || async move {
+///     let ticker = wo::spawn(|| {
 ///         let mut ticks = 0;
 ///         while ticking.now() < Duration::from_secs(60) {
-///             ticking.sleep(Duration::from_secs(1)).await?;
+///             ticking.sleep(Duration::from_secs(1))?;
 ///             ticks += 1;
 ///         }
-///         Ok::<_, wo_runtime::error::IoError>(ticks)
+///         Ok::<_, wo::IoError>(ticks)
 ///     });
-///     fiber::advance_and_settle(&clock, Duration::from_secs(60)).await?;
-///     ticker.join().await.unwrap()
-/// })??;
-/// assert_eq!(ticks, 60);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     advance_and_settle(&clock, Duration::from_secs(60))?;
+///     assert_eq!(ticker.join().expect("it does not panic")?, 60);
+///     Ok(())
+/// }
 /// ```
 pub fn advance_and_settle(clock: &TestClock, span: Duration) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {

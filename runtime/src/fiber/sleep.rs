@@ -16,6 +16,21 @@ use crate::plane::token::{Class, Token};
 use crate::scope::Call;
 
 /// The time on this shard's clock: the real monotonic one, or the simulated world's. Outside a shard, the real one.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let begun = wo::now();
+/// wo::sleep(Duration::from_secs(60))?;
+/// assert_eq!(wo::now() - begun, Duration::from_secs(60));
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn now() -> Instant {
     with_loop(OpKind::Timer, |event_loop| Ok(event_loop.backend().now())).unwrap_or_else(|_| Instant::real())
 }
@@ -29,14 +44,14 @@ pub fn now() -> Instant {
 ///
 /// ```
 /// use std::time::UNIX_EPOCH;
-/// use wo_runtime::fiber;
-/// use wo_runtime::plane::backend::Selection;
-/// use wo_runtime::shard::Builder;
 ///
 /// // A simulated world begins with the year 2024, whatever day it is.
-/// let begun = Builder::new().io(Selection::Sim).run(|| async { fiber::wall_clock() })?;
-/// assert_eq!(begun.duration_since(UNIX_EPOCH).unwrap().as_secs(), 1_704_067_200);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # #[wo::fiber]
+/// # fn example() {
+/// let since = wo::wall_clock().duration_since(UNIX_EPOCH).expect("it is later");
+/// assert_eq!(since.as_secs(), 1_704_067_200);
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap();
 /// ```
 pub fn wall_clock() -> SystemTime {
     with_loop(OpKind::Timer, |event_loop| Ok(event_loop.backend().wall_clock())).unwrap_or_else(|_| real_wall_clock())
@@ -52,19 +67,17 @@ pub fn wall_clock() -> SystemTime {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::plane::backend::Selection;
-/// use wo_runtime::shard::Builder;
 ///
 /// // In the simulated world a month passes at once.
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
 /// let month = Duration::from_secs(30 * 24 * 3600);
-/// let slept = Builder::new().io(Selection::Sim).run(move || async move {
-///     let start = fiber::now();
-///     fiber::sleep(month).await?;
-///     Ok::<_, wo_runtime::error::IoError>(fiber::now() - start)
-/// })??;
-/// assert_eq!(slept, month);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let start = wo::now();
+/// wo::sleep(month)?;
+/// assert_eq!(wo::now() - start, month);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn sleep(span: Duration) -> Call<Sleep> {
     // Of no span the beginning need not be known.
@@ -76,6 +89,24 @@ pub fn sleep(span: Duration) -> Call<Sleep> {
 /// # Errors
 ///
 /// ECANCELED when the fiber was cancelled, also in the middle.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let begun = wo::now();
+/// for round in 1..=3 {
+///     // Whatever the round took, the next begins on time.
+///     wo::sleep_until(begun + Duration::from_secs(round))?;
+/// }
+/// assert_eq!(wo::now() - begun, Duration::from_secs(3));
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn sleep_until(deadline: Instant) -> Call<Sleep> {
     Call::new(Sleep::new(deadline))
 }
@@ -200,6 +231,26 @@ impl Drop for Sleep {
 }
 
 /// What a ticker does about ticks it was too late for.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::{MissedTicks, Ticker};
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let mut ticker = Ticker::with_missed(Duration::from_secs(1), MissedTicks::Burst);
+/// ticker.tick()?;
+/// wo::sleep(Duration::from_millis(2500))?; // two are missed
+/// let late = wo::now();
+/// ticker.tick()?;
+/// ticker.tick()?;
+/// assert_eq!(wo::now(), late, "both came at once");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum MissedTicks {
     /// Skip them: the next tick is the next that lies in the future.
@@ -218,16 +269,13 @@ pub enum MissedTicks {
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber::{self, Ticker};
-/// use wo_runtime::plane::backend::Selection;
-/// use wo_runtime::shard::Builder;
 ///
-/// Builder::new().io(Selection::Sim).run(|| async {
-///     let mut ticker = Ticker::new(Duration::from_millis(10));
+/// wo::Builder::new().io(wo::Selection::Sim).run(|| async {
+///     let mut ticker = wo::Ticker::new(Duration::from_millis(10));
 ///     assert_eq!(ticker.tick().await?, 0);
-///     fiber::sleep(Duration::from_millis(25)).await?; // two ticks pass meanwhile
+///     wo::sleep(Duration::from_millis(25)).await?; // two ticks pass meanwhile
 ///     assert_eq!(ticker.tick().await?, 1); // the first of them is told late, the other was missed
-///     Ok::<_, wo_runtime::error::IoError>(())
+///     Ok::<_, wo::IoError>(())
 /// })??;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

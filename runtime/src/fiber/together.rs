@@ -17,24 +17,20 @@ use crate::scope::{self, Call, Finish, Outcome, Race, Together};
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::error::IoResult;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// let outcome: Outcome<&str> = Builder::new().run(|| async {
+/// let outcome: wo::Outcome<&str> = wo::Builder::new().run(|| async {
 ///     let slow = async || {
-///         fiber::sleep(Duration::from_secs(60)).await?;
+///         wo::sleep(Duration::from_secs(60)).await?;
 ///         Ok("slow")
 ///     };
 ///     let quick = async || {
-///         fiber::yield_now().await?;
+///         wo::yield_now().await?;
 ///         Ok("quick")
 ///     };
-///     fiber::race((slow, quick)).await
+///     wo::race((slow, quick)).await
 /// })?;
 /// assert_eq!(outcome.unwrap(), "quick");
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn race<T, E, C: Race<T, E>>(contenders: C) -> Call<impl Future<Output = Outcome<T, E>>> {
     Call::new(contenders.race())
@@ -51,19 +47,16 @@ pub fn race<T, E, C: Race<T, E>>(contenders: C) -> Call<impl Future<Output = Out
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
 ///
-/// let first: Outcome<u64> = Builder::new().run(|| async {
-///     fiber::race_all([50_u64, 1, 70], async |millis: u64| {
-///         fiber::sleep(Duration::from_millis(millis)).await?;
+/// let first: wo::Outcome<u64> = wo::Builder::new().run(|| async {
+///     wo::race_all([50_u64, 1, 70], async |millis: u64| {
+///         wo::sleep(Duration::from_millis(millis)).await?;
 ///         Ok(millis)
 ///     })
 ///     .await
 /// })?;
 /// assert_eq!(first.unwrap(), 1);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn race_all<I, E, R>(items: I, body: impl AsyncFn(I::Item) -> R) -> Call<impl Future<Output = Outcome<R::Value, E>>>
 where
@@ -85,19 +78,15 @@ where
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
-///
-/// let both: Outcome<(u32, &str)> = Builder::new().run(|| async {
-///     fiber::join((async || Ok(7), async || {
-///         fiber::yield_now().await?;
+/// let both: wo::Outcome<(u32, &str)> = wo::Builder::new().run(|| async {
+///     wo::join((async || Ok(7), async || {
+///         wo::yield_now().await?;
 ///         Ok("seven")
 ///     }))
 ///     .await
 /// })?;
 /// assert_eq!(both.unwrap(), (7, "seven"));
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn join<E, C: Together<E>>(closures: C) -> Call<impl Future<Output = Outcome<C::Values, E>>> {
     Call::new(closures.together())
@@ -114,19 +103,15 @@ pub fn join<E, C: Together<E>>(closures: C) -> Call<impl Future<Output = Outcome
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::fiber;
-/// use wo_runtime::scope::Outcome;
-/// use wo_runtime::shard::Builder;
-///
-/// let squares: Outcome<Vec<u32>> = Builder::new().run(|| async {
-///     fiber::join_all([1_u32, 2, 3], async |number: u32| {
-///         fiber::yield_now().await?;
+/// let squares: wo::Outcome<Vec<u32>> = wo::Builder::new().run(|| async {
+///     wo::join_all([1_u32, 2, 3], async |number: u32| {
+///         wo::yield_now().await?;
 ///         Ok(number * number)
 ///     })
 ///     .await
 /// })?;
 /// assert_eq!(squares.unwrap(), [1, 4, 9]);
-/// # Ok::<(), wo_runtime::shard::RunError>(())
+/// # Ok::<(), wo::RunError>(())
 /// ```
 pub fn join_all<I, E, R>(
     items: I,

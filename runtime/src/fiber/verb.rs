@@ -122,11 +122,10 @@ impl<O: Op> Flight<O> {
             Poll::Ready(res) => {
                 self.token = None;
                 let op = self.op.take().expect("a verb is not polled after its end");
-                let finish = move || op.finish(res, &mut ThisKernel);
                 if res == -errno::ECANCELED && scope::is_marked() {
-                    return Poll::Ready(saying_why(scope::why(), finish));
+                    return Poll::Ready(saying_why(scope::why(), || finish(op, res)));
                 }
-                Poll::Ready(finish())
+                Poll::Ready(finish(op, res))
             }
         }
     }
@@ -207,6 +206,13 @@ impl<O: Op> Drop for Flight<O> {
             std::mem::forget(op);
         }
     }
+}
+
+/// Turns a result into the answer. As a call it writes the answer where it is wanted; inlined it would be put together
+/// elsewhere and copied from there, and the copy waits for the pieces just written.
+#[inline(never)]
+fn finish<O: Op>(op: O, res: i32) -> O::Output {
+    op.finish(res, &mut ThisKernel)
 }
 
 /// The kernel of this thread's loop, for an op that finishes outside of a call to the loop.

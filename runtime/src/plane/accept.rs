@@ -119,7 +119,8 @@ impl Shared {
                 }
             }
             Err(error) if is_exhaustion(&error) => {
-                if !std::mem::replace(&mut state.exhaustion_told, true) {
+                // Nobody who waits is nobody to tell: whoever comes later finds out what it is like then.
+                if !state.waiters.is_empty() && !std::mem::replace(&mut state.exhaustion_told, true) {
                     state.held.push_back(Err(error
                         .with_context("no connection can be taken until some are closed, or `ulimit -n` is raised")));
                 }

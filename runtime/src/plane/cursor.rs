@@ -24,7 +24,8 @@ struct State {
     position: u64,
     taken: bool,
     tickets: u64,
-    /// Who waits, first come first; as many as there are verbs waiting on one handle.
+    /// Who waits, first come first; as many as there are verbs waiting on one handle. Their tickets count up, so one is
+    /// found by halves.
     waiting: VecDeque<(u64, Waker)>,
 }
 
@@ -57,6 +58,12 @@ impl fmt::Debug for Cursor {
             .field("taken", &state.taken)
             .field("waiting", &state.waiting.len())
             .finish()
+    }
+}
+
+impl State {
+    fn place_of(&self, mine: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&mine, |(ticket, _)| *ticket).ok()
     }
 }
 
@@ -127,8 +134,8 @@ impl Place {
         }
         match self.ticket {
             Some(mine) => {
-                if let Some((_, kept)) = state.waiting.iter_mut().find(|(ticket, _)| *ticket == mine) {
-                    kept.clone_from(waker);
+                if let Some(index) = state.place_of(mine) {
+                    state.waiting[index].1.clone_from(waker);
                 }
             }
             None => {
@@ -146,7 +153,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let Some(mine) = self.ticket else { return };
         let mut state = self.cursor.lock();
-        let Some(index) = state.waiting.iter().position(|(ticket, _)| *ticket == mine) else { return };
+        let Some(index) = state.place_of(mine) else { return };
         state.waiting.remove(index);
         // It may have been woken for a turn it will not take.
         let next = match state.waiting.front() {

@@ -83,13 +83,21 @@ impl Stopper {
 /// An event loop over one kernel. It belongs to the thread that made it; only its [`Waker`] and [`Stopper`] go
 /// elsewhere.
 ///
+/// ```compile_fail,E0277
+/// use wo::plane::backend::poll::PollBackend;
+/// use wo::plane::{EventLoop, LoopConfig};
+///
+/// fn elsewhere<T: Send>(_: T) {}
+/// elsewhere(EventLoop::<PollBackend>::new(&LoopConfig::default()).unwrap());
+/// ```
+///
 /// # Examples
 ///
 /// ```
 /// use std::cell::Cell;
 /// use std::rc::Rc;
-/// use wo_runtime::plane::backend::sim::SimBackend;
-/// use wo_runtime::plane::{EventLoop, LoopConfig, ops};
+/// use wo::plane::{EventLoop, LoopConfig, ops};
+/// use wo::plane::backend::sim::SimBackend;
 ///
 /// let mut event_loop = EventLoop::<SimBackend>::new(&LoopConfig::default())?;
 /// let done = Rc::new(Cell::new(0));
@@ -102,7 +110,7 @@ impl Stopper {
 /// }
 /// event_loop.run()?;
 /// assert_eq!(done.get(), 3);
-/// # Ok::<(), wo_runtime::error::IoError>(())
+/// # Ok::<(), wo::IoError>(())
 /// ```
 pub struct EventLoop<B: Backend> {
     backend: ManuallyDrop<B>,

@@ -16,11 +16,10 @@ use crate::plane::backend::os;
 ///
 /// ```
 /// use std::time::Duration;
-/// use wo_runtime::plane::Instant;
 ///
-/// let start = Instant::ORIGIN;
+/// let start = wo::Instant::ORIGIN;
 /// assert_eq!((start + Duration::from_millis(3)).since(start), Duration::from_millis(3));
-/// assert_eq!(start + Duration::MAX, Instant::NEVER);
+/// assert_eq!(start + Duration::MAX, wo::Instant::NEVER);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
@@ -95,6 +94,17 @@ pub(crate) fn real_wall_clock() -> SystemTime {
 ///
 /// Verbs that end in `_by` take `impl Into<Deadline>`: a [`Duration`] counts from the call, zero and `None` mean
 /// no deadline, an [`Instant`] is taken as it stands, also when it has passed.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::{Deadline, Instant};
+///
+/// assert_eq!(Deadline::from(Duration::from_secs(5)), Deadline::After(Duration::from_secs(5)));
+/// let now = Instant::ORIGIN;
+/// assert_eq!(Deadline::After(Duration::from_secs(5)).instant(now), Some(now + Duration::from_secs(5)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// No limit.

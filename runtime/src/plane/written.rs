@@ -4,6 +4,24 @@
 ///
 /// A torn write leaves the other end with a part: a stream can be gone on with from there, or is to be closed, but the
 /// whole must not be sent again.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::net::{UnixStream, Written};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let (here, _there) = UnixStream::pair()?;
+/// match here.write_all_by(b"hello", Duration::from_secs(1))? {
+///     Written::All => {}
+///     Written::Nothing => println!("nobody reads; try again later"),
+///     Written::Torn(count) => println!("{count} bytes are gone, the rest is not"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Written {

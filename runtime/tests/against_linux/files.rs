@@ -17,6 +17,7 @@ const READ: OpenHow = OpenHow {
     truncate: false,
     directory: false,
     no_follow: false,
+    direct: false,
     mode: 0o666,
 };
 const BOTH: OpenHow = OpenHow { write: true, ..READ };
@@ -75,6 +76,7 @@ fn every_open<B: Backend>(arm: &mut Arm<B>) {
             truncate: bit(5),
             directory: bit(6),
             no_follow: false,
+            direct: false,
             mode: 0o666,
         };
         arm.note("how", how);

@@ -260,6 +260,94 @@ fn a_cancel_from_around_and_a_panic_within() {
     );
 }
 
+/// As a `Result`, for the direct code of a piece within another.
+fn plain<T>(outcome: Outcome<T, &'static str>) -> Result<T, &'static str> {
+    outcome.map_err(|cause| match cause.into_first() {
+        First::Fail(error) => error,
+        First::Interrupted(Interrupt::Deadline) => "out of time",
+        First::Interrupted(_) => "interrupted",
+        First::Die(_) => "panicked",
+    })
+}
+
+/// What a seed draws for the program below: spans and failures of its three pieces, and its limits.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    spans: [u64; 3],
+    fails: [usize; 3],
+    tries: u64,
+    all_tries: u64,
+    limit: u64,
+}
+
+impl Draw {
+    fn of(seed: u64) -> Draw {
+        let mut chance = seed;
+        let mut below = |of: u64| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 33) % of
+        };
+        Draw {
+            spans: [below(9), below(9), below(9)],
+            fails: [below(4) as usize, below(3) as usize, below(3) as usize],
+            tries: below(4),
+            all_tries: below(3),
+            limit: below(60),
+        }
+    }
+}
+
+/// Every kind of node, one within the other, with numbers of all sorts: what comes of it, when, and after which calls
+/// is the direct code's.
+#[test]
+fn any_program_of_them_is_its_direct_code() {
+    let mut ends = std::collections::BTreeMap::new();
+    for seed in 0..400 {
+        let Draw { spans, fails, tries, all_tries, limit } = Draw::of(seed);
+        let policy = move || exponential(millis(2)) & recurs(tries);
+        let again = move || spaced(millis(1)) & recurs(all_tries);
+        let end = Rc::new(RefCell::new(String::new()));
+        let told = Rc::clone(&end);
+        same(
+            &format!("seed {seed}"),
+            move |log| {
+                async move || {
+                    let log = &log;
+                    let one = effect(async || work(log, "a", spans[0], fails[0]).await).with_retry(policy());
+                    let other = effect(async || work(log, "b", spans[1], fails[1]).await)
+                        .and_then(|n| effect(async move || work(log, "c", n + spans[2], fails[2]).await));
+                    let all = one.zip_par(other).map(|(one, other)| one * 100 + other).map(|both| both + 1);
+                    let ended = plain(all.with_retry(again()).with_timeout(millis(limit)).run(&()).await);
+                    *told.borrow_mut() = ended.map_or_else(str::to_owned, |_| "well".to_owned());
+                    format!("{ended:?}")
+                }
+            },
+            move |log| {
+                async move || {
+                    let log = &log;
+                    let all = async || {
+                        let one = async || {
+                            plain(fiber::retry(policy(), async || work(log, "a", spans[0], fails[0]).await).await)
+                        };
+                        let other = async || {
+                            let n = work(log, "b", spans[1], fails[1]).await?;
+                            work(log, "c", n + spans[2], fails[2]).await
+                        };
+                        let (one, other) = plain(fiber::join((one, other)).await)?;
+                        Ok(one * 100 + other + 1)
+                    };
+                    let limited =
+                        fiber::with_deadline(millis(limit), async || plain(fiber::retry(again(), all).await)).await;
+                    format!("{:?}", plain(limited))
+                }
+            },
+        );
+        *ends.entry(end.take()).or_insert(0) += 1;
+    }
+    // All of its ends have been met.
+    assert!(ends.values().all(|count| *count > 20) && ends.len() == 3, "{ends:?}");
+}
+
 #[test]
 fn an_effect_runs_in_the_world_it_is_given_and_as_often_as_one_likes() {
     Builder::new()

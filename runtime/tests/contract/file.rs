@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wo_runtime::plane::backend::Backend;
 use wo_runtime::plane::backend::operand::{FileKind, FileStat, IoVecs, Listing, OpenHow};
-use wo_runtime::plane::op::{NO_OFFSET, RawOp};
+use wo_runtime::plane::op::{NO_OFFSET, RawOp, RawSlice};
 
 use super::rig::{Rig, Subject};
 
@@ -17,6 +17,7 @@ const PLAIN: OpenHow = OpenHow {
     truncate: false,
     directory: false,
     no_follow: false,
+    direct: false,
     mode: 0o640,
 };
 const FRESH: OpenHow = OpenHow { create_new: true, ..PLAIN };
@@ -143,6 +144,26 @@ pub fn opening_keeps_to_how<B: Backend>(subject: &Subject<B>) {
     let directory = OpenHow { write: false, directory: true, ..PLAIN };
     assert_eq!(rig.open_file(&path, directory).unwrap_err(), libc::ENOTDIR);
     assert!(rig.open_file(&dir, directory).is_ok());
+}
+
+/// Whole blocks pass by the cache, and whoever reads through it sees them.
+pub fn direct_files<B: Backend>(subject: &Subject<B>) {
+    let mut rig = subject.rig();
+    let path = rig.scratch().join("direct");
+    let direct = match rig.open_file(&path, OpenHow { direct: true, ..FRESH }) {
+        // Some file systems have no such thing.
+        Err(libc::EINVAL) => return,
+        opened => opened.unwrap(),
+    };
+    let room = rig.bytes(&[7; 3 * 4096]).slice();
+    let begin = room.ptr.align_offset(4096);
+    let blocks = RawSlice { ptr: room.ptr.wrapping_add(begin), len: 8192, ..room };
+    assert_eq!(rig.run(RawOp::WriteDurable { fd: direct.raw(), buf: blocks, offset: 4096 }), 8192);
+    let reading = rig.open_file(&path, PLAIN).unwrap();
+    let seen = rig.room(16 << 10);
+    assert_eq!(rig.run(RawOp::Read { fd: reading.raw(), buf: seen.slice(), offset: 0 }), 12 << 10);
+    let seen = &rig.holds(seen)[..12 << 10];
+    assert!(seen[..4096].iter().all(|byte| *byte == 0) && seen[4096..].iter().all(|byte| *byte == 7));
 }
 
 /// Many at once: each answer belongs to its op.

@@ -121,8 +121,14 @@ fn a_torn_write_says_so_and_can_be_gone_on_with() {
     on_every_kernel(|_| async {
         let (reader, writer) = pipe()?;
         let bytes: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
-        let Written::Torn(count) = writer.write_all_by(&bytes, SOON).await? else {
-            panic!("a pipe holds less than that");
+        let mut span = SOON;
+        let count = loop {
+            match writer.write_all_by(&bytes, span).await? {
+                Written::Torn(count) => break count,
+                // The deadline came before the first byte was taken, on a machine that is busy.
+                Written::Nothing => span *= 2,
+                Written::All => panic!("a pipe holds less than that"),
+            }
         };
         assert_eq!(writer.write_by(vec![0; 5000], SOON).await.0?, None, "it is full");
         assert_eq!(writer.write_all_by(&[0; 5000], SOON).await?, Written::Nothing);

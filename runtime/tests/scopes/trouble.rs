@@ -313,39 +313,51 @@ fn a_childs_handle_outlives_everything() {
 
 #[test]
 fn the_error_of_a_cancelled_verb_says_why() {
-    in_sim(|| async {
-        let said = Rc::new(RefCell::new(Vec::new()));
-        for reason in [Interrupt::Cancelled, Interrupt::Deadline, Interrupt::Daemon, Interrupt::SiblingFailed] {
-            let seen = Rc::clone(&said);
-            let _: Outcome<(), &str> =
-                fiber::scope_with(ScopeOptions::new().deadline(millis(5)), async |s: Scope<&str>| {
-                    let body = move || async move {
-                        let mut error = None;
-                        while error.is_none() {
-                            error = fiber::sleep(millis(1)).await.err();
+    each(|builder| {
+        builder
+            .run(|| async {
+                for (reason, words) in [
+                    (Interrupt::Cancelled, "cancelled"),
+                    (Interrupt::Deadline, "out of time"),
+                    (Interrupt::Daemon, "only daemons were left"),
+                    (Interrupt::SiblingFailed, "another of its scope failed"),
+                ] {
+                    let said = Rc::new(RefCell::new(Vec::new()));
+                    let seen = Rc::clone(&said);
+                    let late = reason == Interrupt::Deadline;
+                    let options = ScopeOptions::new().deadline(if late { millis(5) } else { Duration::MAX });
+                    let _: Outcome<(), &str> = fiber::scope_with(options, async |s: Scope<&str>| {
+                        let body = move || async move {
+                            // One parked, one that has not begun.
+                            for _ in 0..2 {
+                                let error = fiber::sleep(Duration::MAX).await.unwrap_err();
+                                assert_eq!(wo_runtime::scope::interrupt(), Some(reason));
+                                seen.borrow_mut().push(error);
+                            }
+                        };
+                        if reason == Interrupt::Daemon {
+                            s.spawn_daemon(body)
+                        } else {
+                            s.spawn(body)
                         }
-                        assert_eq!(wo_runtime::scope::interrupt(), Some(reason));
-                        seen.borrow_mut().push(error.unwrap());
-                    };
-                    if reason == Interrupt::Daemon {
-                        s.spawn_daemon(body)
-                    } else {
-                        s.spawn(body)
+                        fiber::yield_now().await.map_err(|_| "not yet")?;
+                        match reason {
+                            Interrupt::Cancelled => s.cancel(),
+                            Interrupt::SiblingFailed => s.fail("on purpose"),
+                            _ => {}
+                        }
+                        Ok(())
+                    })
+                    .await;
+                    let said = said.take();
+                    assert_eq!(said.len(), 2, "{reason:?}");
+                    for error in said {
+                        assert_eq!((error.errno(), error.context()), (errno::ECANCELED, words), "{reason:?}");
+                        assert!(error.to_string().starts_with(&format!("timer {words}: ")), "{error}");
                     }
-                    match reason {
-                        Interrupt::Cancelled => s.cancel(),
-                        Interrupt::SiblingFailed => s.fail("on purpose"),
-                        _ => {}
-                    }
-                    // A child that is to be told has to have begun.
-                })
-                .await;
-        }
-        let said = said.take();
-        assert!(said.iter().all(|error| error.errno() == errno::ECANCELED));
-        let words: Vec<String> = said.iter().map(ToString::to_string).collect();
-        assert_eq!(words.len(), 1, "{words:?}");
-        assert!(words[0].contains("out of time"), "{words:?}");
+                }
+            })
+            .unwrap();
     });
 }
 

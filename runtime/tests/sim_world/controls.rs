@@ -21,6 +21,7 @@ const NEW: OpenHow = OpenHow {
     truncate: false,
     directory: false,
     no_follow: false,
+    direct: false,
     mode: 0o600,
 };
 

@@ -38,6 +38,7 @@ fn run(seed: u64) -> Trace {
             truncate: false,
             directory: false,
             no_follow: false,
+            direct: false,
             mode: 0o600,
         };
         tokens.push(rig.start(RawOp::Open { path, how }));

@@ -384,6 +384,8 @@ where
     ///
     /// The cell is of this type, has not ended, and this is its home.
     unsafe fn poll(cell: NonNull<Header>, cx: &mut Context<'_>) -> bool {
+        // SAFETY: it has not ended, so it is alive.
+        debug_assert!(local(|local| unsafe { cell.as_ref() }.is_here(local)), "a future is polled at home");
         // SAFETY: before the end the slot holds the future, which stays where it is.
         let future = unsafe { Pin::new_unchecked(&mut *(*slot::<F>(cell)).future) };
         let Poll::Ready(value) = future.poll(cx) else { return false };
@@ -459,6 +461,7 @@ fn slot<F: Future>(cell: NonNull<Header>) -> *mut Slot<F> {
 unsafe fn drop_future<F: Future>(cell: NonNull<Header>) {
     // SAFETY: the cell is alive: the shard holds a reference to it until `end`.
     let header = unsafe { cell.as_ref() };
+    debug_assert!(local(|local| header.is_here(local)), "a future is dropped at home");
     header.flags.set(header.flags.get() | ENDING);
     let future = slot::<F>(cell);
     // SAFETY: the caller gives the future up; it is dropped where it was pinned.

@@ -15,6 +15,23 @@ use crate::plane::ops::{Mkdir, ReadDir, Unlink};
 const MODE: u32 = 0o777;
 
 /// What a directory holds under one name.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+/// use wo::fs::{self, FileKind};
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::create_dir_all("/srv/data")?;
+/// let entries = fs::read_dir("/srv")?;
+/// assert_eq!((entries[0].file_name(), entries[0].kind()), ("data".as_ref(), FileKind::Directory));
+/// assert_eq!(entries[0].path(), Path::new("/srv/data"));
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     dir: Arc<Path>,
@@ -49,17 +66,18 @@ impl DirEntry {
 /// # Examples
 ///
 /// ```
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// use wo_runtime::os::fs;
+/// use wo::fs;
 ///
-/// fs::create_dir_all("/tmp/tree/branch").await?;
-/// fs::write("/tmp/tree/a leaf", "green").await?;
-/// let entries = fs::read_dir("/tmp/tree").await?;
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::create_dir_all("/tmp/tree/branch")?;
+/// fs::write("/tmp/tree/a leaf", "green")?;
+/// let entries = fs::read_dir("/tmp/tree")?;
 /// let names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();
 /// assert_eq!(names, ["a leaf", "branch"]);
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn read_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Vec<DirEntry>>>> {
     Call::new(async move {
@@ -74,6 +92,22 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<V
 /// # Errors
 ///
 /// `EEXIST` when something has the name, `ENOENT` when the directory above is missing, naming the path.
+///
+/// # Examples
+///
+/// ```
+/// use wo::error::errno;
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::create_dir("/srv")?;
+/// assert_eq!(fs::create_dir("/srv").unwrap_err().errno(), errno::EEXIST);
+/// assert_eq!(fs::create_dir("/nowhere/at/all").unwrap_err().errno(), errno::ENOENT);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn create_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move { make(path.as_ref()).await })
 }
@@ -84,6 +118,21 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult
 /// # Errors
 ///
 /// `EEXIST` or `ENOTDIR` when something on the way is no directory, naming it.
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::create_dir_all("/srv/data/today")?;
+/// fs::create_dir_all("/srv/data")?; // it is there: fine
+/// assert!(fs::exists("/srv/data/today")?);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move { make_all(path.as_ref()).await })
 }
@@ -93,6 +142,23 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoRe
 /// # Errors
 ///
 /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, naming the path.
+///
+/// # Examples
+///
+/// ```
+/// use wo::error::errno;
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::create_dir_all("/srv/data")?;
+/// assert_eq!(fs::remove_dir("/srv").unwrap_err().errno(), errno::ENOTEMPTY);
+/// fs::remove_dir("/srv/data")?;
+/// fs::remove_dir("/srv")?;
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn remove_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {
         let path = operand::Path::new(path.as_ref(), OpKind::Unlink)?;
@@ -107,6 +173,22 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult
 /// # Errors
 ///
 /// `ENOENT`, `ENOTDIR`, and `EIO` when the names could not be written, naming the path.
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs::{self, File};
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let file = File::create("/log")?;
+/// file.write_all(b"begun\n")?;
+/// file.sync_all()?; // the bytes
+/// fs::sync_dir("/")?; // and the name
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn sync_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {
         let how = OpenHow {
@@ -118,6 +200,7 @@ pub fn sync_dir<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<(
             truncate: false,
             directory: true,
             no_follow: false,
+            direct: false,
             mode: 0,
         };
         options::open(path.as_ref(), how).await?.sync_all().await

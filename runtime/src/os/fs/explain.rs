@@ -1,6 +1,6 @@
 //! What the errors of files say beyond the kernel's word: on what it was tried, and the remedy.
 
-use crate::error::{IoError, OpKind, Stage, errno};
+use crate::error::{IoError, NO_THREAD, OpKind, Stage, errno};
 use crate::plane::current::meaning_of_enxio;
 
 /// The error, naming what it was tried on in front of what it says already, and the remedy behind.
@@ -53,7 +53,7 @@ fn remedy(op: OpKind, errno: i32) -> Option<&'static str> {
     let remedy = match (op, errno) {
         (_, errno::EMFILE) => "the process has too many files open; close some, or raise `ulimit -n`",
         (_, errno::ENFILE) => "the system has too many files open; raise fs.file-max",
-        (_, errno::EAGAIN) => "no thread could be started for it; raise `ulimit -u`, or the container's limit of tasks",
+        (_, errno::EAGAIN) => NO_THREAD,
         (_, errno::EROFS) => "the file system is mounted read-only",
         (_, errno::ENAMETOOLONG) => "a name has 255 bytes at most, a path 4095",
         (_, errno::ELOOP) => "its symbolic links lead in a circle, or may not be followed",

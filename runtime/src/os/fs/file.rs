@@ -39,19 +39,20 @@ const OFFSETS_END: u64 = 1 << 63;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::fs::File;
+/// use wo::fs::File;
 ///
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// let file = File::create("/tmp/greeting").await?;
-/// file.write_all(b"hello, world").await?;
-/// file.sync_all().await?;
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let file = File::create("/tmp/greeting")?;
+/// file.write_all(b"hello, world")?;
+/// file.sync_all()?;
 ///
-/// let file = File::open("/tmp/greeting").await?;
-/// let (count, buf) = file.read_at(Vec::with_capacity(5), 7).await;
+/// let file = File::open("/tmp/greeting")?;
+/// let (count, buf) = file.read_at(Vec::with_capacity(5), 7);
 /// assert_eq!((count?, &buf[..]), (5, &b"world"[..]));
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 #[derive(Clone)]
 pub struct File(Arc<Shared>);
@@ -193,17 +194,18 @@ impl File {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::fs::{self, OpenOptions};
+    /// use wo::fs::{self, OpenOptions};
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// fs::create_dir("/tmp/ours").await?;
-    /// let ours = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// fs::create_dir("/tmp/ours")?;
+    /// let ours = OpenOptions::new().read(true).directory(true).open("/tmp/ours")?;
     /// assert!(ours.try_lock()?);
-    /// let again = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
+    /// let again = OpenOptions::new().read(true).directory(true).open("/tmp/ours")?;
     /// assert!(!again.try_lock()?);
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn try_lock(&self) -> IoResult<bool> {
         with_loop(OpKind::Lock, |event_loop| event_loop.backend().try_lock(self.fd()))
@@ -221,18 +223,19 @@ impl File {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::fs::{self, OpenOptions};
+    /// use wo::fs::{self, OpenOptions};
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// fs::create_dir("/tmp/ours").await?;
-    /// let ours = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
-    /// let again = OpenOptions::new().read(true).directory(true).open("/tmp/ours").await?;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// fs::create_dir("/tmp/ours")?;
+    /// let ours = OpenOptions::new().read(true).directory(true).open("/tmp/ours")?;
+    /// let again = OpenOptions::new().read(true).directory(true).open("/tmp/ours")?;
     /// assert!(ours.try_lock()? && !again.try_lock()?);
     /// ours.unlock()?;
     /// assert!(again.try_lock()?);
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn unlock(&self) -> IoResult<()> {
         with_loop(OpKind::Lock, |event_loop| event_loop.backend().unlock(self.fd()))

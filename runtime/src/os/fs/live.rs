@@ -14,18 +14,16 @@ use crate::scope::capability::Fs;
 ///
 /// ```
 /// use std::path::Path;
-/// use wo_runtime::os::fs::LiveFs;
-/// use wo_runtime::plane::backend::Selection;
-/// use wo_runtime::scope::capability::Fs;
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Fs, LiveFs};
 ///
-/// let bytes = Builder::new().io(Selection::Sim).run(|| async {
-///     LiveFs.create_dir_all(Path::new("/srv")).await?;
-///     LiveFs.write(Path::new("/srv/config"), b"port = 1").await?;
-///     LiveFs.read(Path::new("/srv/config")).await
-/// })??;
-/// assert_eq!(bytes, b"port = 1");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// LiveFs.create_dir_all(Path::new("/srv"))?;
+/// LiveFs.write(Path::new("/srv/config"), b"port = 1")?;
+/// assert_eq!(LiveFs.read(Path::new("/srv/config"))?, b"port = 1");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveFs;

@@ -7,18 +7,20 @@
 //! # Examples
 //!
 //! ```
-//! use wo_runtime::os::fs;
+//! use wo::fs;
 //!
-//! async fn count_words(path: &str) -> wo_runtime::error::IoResult<usize> {
-//!     let text = fs::read_to_string(path).await?;
+//! #[wo::fiber]
+//! fn count_words(path: &str) -> wo::IoResult<usize> {
+//!     let text = fs::read_to_string(path)?;
 //!     Ok(text.split_whitespace().count())
 //! }
-//! # use wo_runtime::{plane::backend::Selection, shard::Builder};
-//! # Builder::new().io(Selection::Sim).run(|| async {
-//! #     fs::write("/tmp/words", "three short words").await?;
-//! #     assert_eq!(count_words("/tmp/words").await?, 3);
-//! #     Ok::<_, wo_runtime::error::IoError>(())
-//! # }).unwrap().unwrap();
+//! # #[wo::fiber]
+//! # fn example() -> wo::IoResult<()> {
+//! #     fs::write("/tmp/words", "three short words")?;
+//! #     assert_eq!(count_words("/tmp/words")?, 3);
+//! #     Ok(())
+//! # }
+//! # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 //! ```
 
 mod dir;

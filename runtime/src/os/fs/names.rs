@@ -18,13 +18,14 @@ use crate::plane::ops::{Rename, Stat, Unlink};
 /// # Examples
 ///
 /// ```
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// wo_runtime::os::fs::write("/tmp/name", "wo").await?;
-/// let file = wo_runtime::os::fs::metadata("/tmp/name").await?;
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// wo::fs::write("/tmp/name", "wo")?;
+/// let file = wo::fs::metadata("/tmp/name")?;
 /// assert!((file.is_file(), file.len()) == (true, 2));
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn metadata<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Metadata>>> {
     Call::new(async move { stat(path.as_ref(), true).await })
@@ -35,6 +36,20 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<M
 /// # Errors
 ///
 /// As [`metadata`].
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::write("/note", "wo")?;
+/// assert!(!fs::symlink_metadata("/note")?.is_symlink());
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Metadata>>> {
     Call::new(async move { stat(path.as_ref(), false).await })
 }
@@ -44,6 +59,21 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = Io
 /// # Errors
 ///
 /// When that could not be found out; a missing directory above it is no error.
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// assert!(!fs::exists("/note")?);
+/// fs::write("/note", "wo")?;
+/// assert!(fs::exists("/note")?);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn exists<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<bool>>> {
     Call::new(async move {
         match stat(path.as_ref(), true).await {
@@ -66,24 +96,26 @@ pub fn exists<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<boo
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::fs;
+/// use wo::fs;
 ///
 /// /// Replaces a file so that a crash leaves the old one or the new one, whole.
-/// async fn replace(dir: &str, name: &str, contents: &[u8]) -> wo_runtime::error::IoResult<()> {
+/// #[wo::fiber]
+/// fn replace(dir: &str, name: &str, contents: &[u8]) -> wo::IoResult<()> {
 ///     let (new, old) = (format!("{dir}/{name}.new"), format!("{dir}/{name}"));
-///     let file = fs::File::create(&new).await?;
-///     file.write_all(contents).await?;
-///     file.sync_all().await?;
-///     fs::rename(&new, &old).await?;
-///     fs::sync_dir(dir).await
+///     let file = fs::File::create(&new)?;
+///     file.write_all(contents)?;
+///     file.sync_all()?;
+///     fs::rename(&new, &old)?;
+///     fs::sync_dir(dir)
 /// }
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// #     replace("/tmp", "state", b"one").await?;
-/// #     replace("/tmp", "state", b"two").await?;
-/// #     assert_eq!(fs::read("/tmp/state").await?, b"two");
-/// #     Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// #     replace("/tmp", "state", b"one")?;
+/// #     replace("/tmp", "state", b"two")?;
+/// #     assert_eq!(fs::read("/tmp/state")?, b"two");
+/// #     Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {
@@ -97,6 +129,24 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> Call<impl Futur
 /// # Errors
 ///
 /// `EEXIST` when something has the new name, `EINVAL` on file systems that cannot do this; else as [`rename`].
+///
+/// # Examples
+///
+/// ```
+/// use wo::error::errno;
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::write("/new", "2")?;
+/// fs::write("/old", "1")?;
+/// assert_eq!(fs::rename_noreplace("/new", "/old").unwrap_err().errno(), errno::EEXIST);
+/// fs::rename_noreplace("/new", "/newest")?;
+/// assert_eq!(fs::read("/newest")?, b"2");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn rename_noreplace<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {
         let (from, to) = operands(from.as_ref(), to.as_ref())?;
@@ -109,6 +159,21 @@ pub fn rename_noreplace<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> Call<
 /// # Errors
 ///
 /// `ENOENT`, `EISDIR` for a directory, naming the path.
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::write("/note", "wo")?;
+/// fs::remove_file("/note")?;
+/// assert!(!fs::exists("/note")?);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn remove_file<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {
         let path = operand::Path::new(path.as_ref(), OpKind::Unlink)?;

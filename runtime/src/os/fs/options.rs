@@ -14,16 +14,17 @@ use crate::plane::ops::Open;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::fs::OpenOptions;
+/// use wo::fs::OpenOptions;
 ///
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// let log = OpenOptions::new().append(true).create(true).open("/tmp/server.log").await?;
-/// log.write_all(b"started\n").await?;
-/// log.write_all(b"stopped\n").await?;
-/// assert_eq!(wo_runtime::os::fs::read("/tmp/server.log").await?, b"started\nstopped\n");
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let log = OpenOptions::new().append(true).create(true).open("/tmp/server.log")?;
+/// log.write_all(b"started\n")?;
+/// log.write_all(b"stopped\n")?;
+/// assert_eq!(wo::fs::read("/tmp/server.log")?, b"started\nstopped\n");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions(OpenHow);
@@ -40,6 +41,7 @@ impl OpenOptions {
             truncate: false,
             directory: false,
             no_follow: false,
+            direct: false,
             mode: 0o666,
         })
     }
@@ -96,6 +98,37 @@ impl OpenOptions {
     /// in it, or to lock it.
     pub fn directory(&mut self, on: bool) -> &mut OpenOptions {
         self.0.directory = on;
+        self
+    }
+
+    /// Transfer between memory and disk, past the system's cache. Every transfer's offset, length and place in memory
+    /// must then be multiples of the device's block, 512 or 4096 bytes mostly; where they are not, and where the file
+    /// system cannot do it at all, the transfer or the opening is refused with `EINVAL`. It is no sync: what the device
+    /// itself keeps in a cache is not on the disk yet.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use wo::error::errno;
+    /// use wo::fs::OpenOptions;
+    /// use wo::plane::buf::Slice;
+    ///
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let ledger = OpenOptions::new().write(true).create(true).direct(true).open("/tmp/ledger")?;
+    /// let (refused, _) = ledger.write_at(b"paid 5".to_vec(), 0);
+    /// assert_eq!(refused.unwrap_err().errno(), errno::EINVAL);
+    ///
+    /// let room = vec![0; 2 * 4096];
+    /// let begin = room.as_ptr().align_offset(4096);
+    /// let block = Slice::new(room, begin..begin + 4096);
+    /// assert_eq!(ledger.write_durable_at(block, 0).0?, 4096);
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+    /// ```
+    pub fn direct(&mut self, on: bool) -> &mut OpenOptions {
+        self.0.direct = on;
         self
     }
 

@@ -90,13 +90,14 @@ impl File {
     /// # Examples
     ///
     /// ```
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let file = wo_runtime::os::fs::File::create("/tmp/ledger").await?;
-    /// let (count, _) = file.write_durable_at(b"paid 5\n".to_vec(), 0).await;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let file = wo::fs::File::create("/tmp/ledger")?;
+    /// let (count, _) = file.write_durable_at(b"paid 5\n".to_vec(), 0);
     /// assert_eq!(count?, 7);
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn write_durable_at<B: IoBuf>(&self, buf: B, offset: u64) -> Call<impl Future<Output = BufResult<usize, B>>> {
         Call::new(async move {

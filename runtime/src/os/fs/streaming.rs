@@ -53,16 +53,17 @@ impl File {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let (reader, writer) = wo_runtime::os::io::pipe()?;
-    /// let (read, buf) = reader.read_by(Vec::with_capacity(16), Duration::from_millis(5)).await;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let (reader, writer) = wo::io::pipe()?;
+    /// let (read, buf) = reader.read_by(Vec::with_capacity(16), Duration::from_millis(5));
     /// assert_eq!(read?, None, "nobody has written anything");
-    /// writer.write_all(b"at last").await?;
-    /// let (read, buf) = reader.read_by(buf, Duration::from_millis(5)).await;
+    /// writer.write_all(b"at last")?;
+    /// let (read, buf) = reader.read_by(buf, Duration::from_millis(5));
     /// assert_eq!((read?, &buf[..]), (Some(7), &b"at last"[..]));
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn read_by<B: IoBufMut>(
         &self,
@@ -110,13 +111,14 @@ impl File {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let (reader, _writer) = wo_runtime::os::io::pipe()?;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let (reader, _writer) = wo::io::pipe()?;
     /// let mut key = [0];
-    /// assert_eq!(reader.read_into_by(&mut key, Duration::from_millis(5)).await?, None, "no key was pressed");
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// assert_eq!(reader.read_into_by(&mut key, Duration::from_millis(5))?, None, "no key was pressed");
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn read_into_by(
         &self,
@@ -164,17 +166,18 @@ impl File {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let (reader, writer) = wo_runtime::os::io::pipe()?;
-    /// writer.write_all(b"half").await?;
-    /// let (read, _buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5)).await;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let (reader, writer) = wo::io::pipe()?;
+    /// writer.write_all(b"half")?;
+    /// let (read, _buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5));
     /// assert_eq!(read?, None);
-    /// writer.write_all(b"full").await?;
-    /// let (read, buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5)).await;
+    /// writer.write_all(b"full")?;
+    /// let (read, buf) = reader.read_exact_by(vec![0; 8], Duration::from_millis(5));
     /// assert_eq!((read?, &buf[..]), (Some(()), &b"halffull"[..]));
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn read_exact_by<B: IoBufMut>(
         &self,
@@ -298,16 +301,17 @@ impl File {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let (_reader, writer) = wo_runtime::os::io::pipe()?;
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let (_reader, writer) = wo::io::pipe()?;
     /// let mut written = 0;
-    /// while let (Ok(Some(count)), _) = writer.write_by(vec![0; 4096], Duration::from_millis(5)).await {
+    /// while let (Ok(Some(count)), _) = writer.write_by(vec![0; 4096], Duration::from_millis(5)) {
     ///     written += count;
     /// }
     /// assert!(written > 0, "until the pipe is full");
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn write_by<B: IoBuf>(
         &self,
@@ -353,18 +357,19 @@ impl File {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use wo_runtime::plane::Written;
+    /// use wo::Written;
     ///
-    /// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-    /// # Builder::new().io(Selection::Sim).run(|| async {
-    /// let (_reader, writer) = wo_runtime::os::io::pipe()?;
-    /// match writer.write_all_by(&vec![0; 1 << 20], Duration::from_millis(5)).await? {
+    /// # #[wo::fiber]
+    /// # fn example() -> wo::IoResult<()> {
+    /// let (_reader, writer) = wo::io::pipe()?;
+    /// match writer.write_all_by(&vec![0; 1 << 20], Duration::from_millis(5))? {
     ///     Written::All => {}
     ///     Written::Nothing => println!("try again later"),
     ///     Written::Torn(count) => println!("the reader has {count} bytes; go on from there, or close"),
     /// }
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// # Ok(())
+    /// # }
+    /// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
     /// ```
     pub fn write_all_by(
         &self,

@@ -16,12 +16,13 @@ use crate::os::fs::file::File;
 /// # Examples
 ///
 /// ```
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// wo_runtime::os::fs::write("/tmp/numbers", [1, 2, 3]).await?;
-/// assert_eq!(wo_runtime::os::fs::read("/tmp/numbers").await?, [1, 2, 3]);
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// wo::fs::write("/tmp/numbers", [1, 2, 3])?;
+/// assert_eq!(wo::fs::read("/tmp/numbers")?, [1, 2, 3]);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn read<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Vec<u8>>>> {
     Call::new(async move { File::open(path).await?.read_to_end().await })
@@ -32,6 +33,22 @@ pub fn read<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<Vec<u
 /// # Errors
 ///
 /// `EILSEQ` when it is not UTF-8, saying from which byte on; else as [`read`].
+///
+/// # Examples
+///
+/// ```
+/// use wo::fs;
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// fs::write("/note", "grüß dich")?;
+/// assert_eq!(fs::read_to_string("/note")?, "grüß dich");
+/// fs::write("/note", [b'a', 0xff])?;
+/// assert!(fs::read_to_string("/note").unwrap_err().to_string().contains("byte 1"));
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
+/// ```
 pub fn read_to_string<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoResult<String>>> {
     Call::new(async move {
         let path = path.as_ref();
@@ -53,12 +70,13 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> Call<impl Future<Output = IoRe
 /// # Examples
 ///
 /// ```
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// wo_runtime::os::fs::write("/tmp/greeting", "hello").await?;
-/// assert_eq!(wo_runtime::os::fs::read_to_string("/tmp/greeting").await?, "hello");
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// wo::fs::write("/tmp/greeting", "hello")?;
+/// assert_eq!(wo::fs::read_to_string("/tmp/greeting")?, "hello");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> Call<impl Future<Output = IoResult<()>>> {
     Call::new(async move {

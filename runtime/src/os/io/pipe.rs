@@ -17,14 +17,15 @@ use crate::plane::current::with_loop;
 /// # Examples
 ///
 /// ```
-/// # use wo_runtime::{plane::backend::Selection, shard::Builder};
-/// # Builder::new().io(Selection::Sim).run(|| async {
-/// let (reader, writer) = wo_runtime::os::io::pipe()?;
-/// writer.write_all(b"through the pipe").await?;
-/// writer.close().await?;
-/// assert_eq!(reader.read_to_end().await?, b"through the pipe");
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let (reader, writer) = wo::io::pipe()?;
+/// writer.write_all(b"through the pipe")?;
+/// writer.close()?;
+/// assert_eq!(reader.read_to_end()?, b"through the pipe");
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().io(wo::Selection::Sim).run(example).unwrap().unwrap();
 /// ```
 pub fn pipe() -> IoResult<(File, File)> {
     let (reader, writer) = with_loop(OpKind::Open, |event_loop| event_loop.backend().pipe())?;

@@ -28,14 +28,15 @@ use crate::plane::ops::Poll;
 /// ```no_run
 /// use std::io::{ErrorKind, Read};
 /// use std::net::TcpStream;
-/// use wo_runtime::os::io::readable;
+/// use wo::io::readable;
 ///
 /// /// Reads from a stream of std's without blocking the shard.
-/// async fn read(mut stream: &TcpStream, into: &mut [u8]) -> std::io::Result<usize> {
+/// #[wo::fiber]
+/// fn read(mut stream: &TcpStream, into: &mut [u8]) -> std::io::Result<usize> {
 ///     stream.set_nonblocking(true)?;
 ///     loop {
 ///         match stream.read(into) {
-///             Err(error) if error.kind() == ErrorKind::WouldBlock => readable(stream).await?,
+///             Err(error) if error.kind() == ErrorKind::WouldBlock => readable(stream)?,
 ///             done => return done,
 ///         };
 ///     }
@@ -51,6 +52,19 @@ pub fn readable<F: AsFd>(fd: F) -> Call<impl Future<Output = IoResult<Readiness>
 /// # Errors
 ///
 /// As [`readable`].
+///
+/// # Examples
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let (here, _there) = UnixStream::pair()?;
+/// wo::io::writable(&here)?; // it has room
+/// # Ok(())
+/// # }
+/// ```
 pub fn writable<F: AsFd>(fd: F) -> Call<impl Future<Output = IoResult<Readiness>>> {
     Call::new(wait(fd, Readiness::WRITABLE))
 }

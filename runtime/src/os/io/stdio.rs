@@ -26,9 +26,10 @@ const NAMES: [&str; 3] = ["standard input", "standard output", "standard error"]
 /// # Examples
 ///
 /// ```no_run
-/// # async fn example() -> wo_runtime::error::IoResult<()> {
-/// let input = wo_runtime::os::io::stdin()?.read_to_end().await?;
-/// wo_runtime::os::io::stdout()?.write_all(&input).await?;
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let input = wo::io::stdin()?.read_to_end()?;
+/// wo::io::stdout()?.write_all(&input)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -41,6 +42,16 @@ pub fn stdin() -> IoResult<File> {
 /// # Errors
 ///
 /// As [`stdin`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// wo::io::stdout()?.write_all(b"hello\n")?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn stdout() -> IoResult<File> {
     stream(1)
 }
@@ -50,6 +61,16 @@ pub fn stdout() -> IoResult<File> {
 /// # Errors
 ///
 /// As [`stdin`].
+///
+/// # Examples
+///
+/// ```
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// wo::io::stderr()?.write_all(b"something went wrong\n")?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn stderr() -> IoResult<File> {
     stream(2)
 }

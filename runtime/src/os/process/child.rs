@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
 use crate::fiber::Call;
+use crate::fiber::home::Home;
 use crate::os::fs::File;
 use crate::os::io::readable;
 use crate::os::process::command::Command;
@@ -24,6 +25,21 @@ use crate::os::process::simulated::Simulated;
 ///
 /// Dropping it closes the pipes, which were not taken out, and leaves the program running, unless
 /// [`kill_on_drop`](Command::kill_on_drop) was asked for; either way it leaves no zombie as long as a shard runs here.
+///
+/// # Examples
+///
+/// ```
+/// use wo::process::Command;
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let mut sleeping = Command::new("sleep").arg("60").spawn()?;
+/// assert!(sleeping.try_wait()?.is_none(), "it runs");
+/// sleeping.kill()?;
+/// assert!(!sleeping.wait()?.success());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Child {
     /// What it reads is written here, if its standard input is [`Piped`](crate::os::process::Stdio::Piped). It meets
     /// the end when this is closed.
@@ -34,6 +50,9 @@ pub struct Child {
     pub stderr: Option<File>,
     pub(super) running: Running,
 }
+
+/// Why a process of the system's cannot be waited for.
+const UNREAPED: &str = ": somebody else has waited for it, or SIGCHLD is ignored in this process";
 
 /// The system's process, or a simulated host's.
 enum Process {
@@ -49,12 +68,14 @@ pub(super) struct Running {
     name: String,
     ended: Mutex<Option<ExitStatus>>,
     heads_group: bool,
+    /// The shard it was started from.
+    home: Option<&'static Home>,
     pub(super) kill_on_drop: bool,
 }
 
 impl Running {
     /// Takes over what std started. Killed when it is dropped, until somebody says otherwise.
-    pub(super) fn new(child: std::process::Child, command: &Command) -> IoResult<Running> {
+    pub(super) fn new(child: std::process::Child, command: &Command, home: Option<&'static Home>) -> IoResult<Running> {
         let name = command.to_string();
         let pid = Pid::from_child(&child);
         let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
@@ -66,13 +87,17 @@ impl Running {
                 errno::ENOSYS => ": this needs Linux 5.4, or a seccomp filter that allows pidfd_open",
                 errno::EPERM => ": a seccomp filter refuses it; allow pidfd_open in the filter",
                 errno::EMFILE => ": the process has too many files open; close some, or raise `ulimit -n`",
+                // It has ended, and was not left for the one who started it.
+                libc::ESRCH => UNREAPED,
                 _ => "",
             };
             IoError::new(errno.raw_os_error(), OpKind::Spawn, Stage::Completion)
                 .with_context(format!("a descriptor of the process of {name}{why}"))
         })?;
         let number = pid.as_raw_nonzero().get().unsigned_abs();
-        Ok(Running::with(Process::System(process, pid), number, command))
+        let mut running = Running::with(Process::System(process, pid), number, command);
+        running.home = home;
+        Ok(running)
     }
 
     /// Takes over what a simulated host started.
@@ -90,6 +115,7 @@ impl Running {
             name: command.to_string(),
             ended: Mutex::new(None),
             heads_group: command.group,
+            home: None,
             kill_on_drop: true,
         }
     }
@@ -111,7 +137,7 @@ impl Running {
             };
             *ended = reaped.map_err(|errno| {
                 let why = match errno {
-                    libc::ECHILD => ": somebody else has waited for it, or SIGCHLD is ignored in this process",
+                    libc::ECHILD => UNREAPED,
                     _ => "",
                 };
                 IoError::new(errno, OpKind::Wait, Stage::Completion).with_context(format!("{}{why}", self.name))
@@ -182,7 +208,7 @@ impl Drop for Running {
                     let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
                 }
                 if let Ok(None) = reap(&process) {
-                    orphans::adopt(process);
+                    orphans::adopt(process, self.home);
                 }
             }
             Some(Process::Simulated(process)) if self.kill_on_drop => {

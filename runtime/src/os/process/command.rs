@@ -13,6 +13,21 @@ use crate::os::process::child::Child;
 use crate::os::process::start;
 
 /// Where one of a program's standard streams leads.
+///
+/// # Examples
+///
+/// ```
+/// use wo::process::{Command, Stdio};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let mut greeting = Command::new("echo").arg("hello").stdout(Stdio::Piped).stderr(Stdio::Null).spawn()?;
+/// let output = greeting.stdout.take().expect("it is piped");
+/// assert_eq!(output.read_to_end()?, b"hello\n");
+/// greeting.wait()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Stdio {
@@ -43,15 +58,15 @@ impl From<File> for Stdio {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::process::Command;
+/// use wo::process::Command;
 ///
-/// # use wo_runtime::shard::Builder;
-/// # Builder::new().run(|| async {
-/// let sorted = Command::new("sort").arg("--reverse").capture("a\nc\nb\n").await?;
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let sorted = Command::new("sort").arg("--reverse").capture("a\nc\nb\n")?;
 /// assert!(sorted.status.success());
 /// assert_eq!(sorted.stdout, b"c\nb\na\n");
-/// # Ok::<_, wo_runtime::error::IoError>(())
-/// # }).unwrap().unwrap();
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct Command {
@@ -100,7 +115,8 @@ impl Command {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets a variable of its environment. A name that is empty or has a `=` in it is refused when the program is to be
+    /// started: it would arrive as another variable, or as none.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Command {
         self.variables.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
@@ -172,23 +188,24 @@ impl Command {
     ///
     /// `ENOENT` when there is no such program, or no such directory; `EACCES` when it may not be run; `E2BIG` when its
     /// arguments and environment are too long; `EAGAIN` when there are too many processes; `EINVAL` for a zero byte in
-    /// a text, and for [`Stdio::Stdout`] anywhere but at standard error. Each names the program and the remedy.
+    /// a text, for a variable's name that is empty or has a `=` in it, and for [`Stdio::Stdout`] anywhere but at
+    /// standard error. Each names the program and the remedy.
     ///
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::os::process::{Command, Stdio};
+    /// use wo::process::{Command, Stdio};
     ///
-    /// # use wo_runtime::shard::Builder;
-    /// # Builder::new().run(|| async {
-    /// let mut child = Command::new("cat").stdin(Stdio::Piped).stdout(Stdio::Piped).spawn().await?;
+    /// # #[wo::main]
+    /// # fn main() -> wo::IoResult<()> {
+    /// let mut child = Command::new("cat").stdin(Stdio::Piped).stdout(Stdio::Piped).spawn()?;
     /// let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    /// input.write_all(b"there and back").await?;
-    /// input.close().await?;
-    /// assert_eq!(output.read_to_end().await?, b"there and back");
-    /// assert!(child.wait().await?.success());
-    /// # Ok::<_, wo_runtime::error::IoError>(())
-    /// # }).unwrap().unwrap();
+    /// input.write_all(b"there and back")?;
+    /// input.close()?;
+    /// assert_eq!(output.read_to_end()?, b"there and back");
+    /// assert!(child.wait()?.success());
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn spawn(&self) -> Call<impl Future<Output = IoResult<Child>> + use<>> {
         Call::new(start::start(self.clone()))
@@ -234,6 +251,14 @@ impl Command {
         command.stdin = Some(Stdio::Piped);
         let input = input.into();
         Call::new(capture::run(command, input))
+    }
+}
+
+impl Command {
+    /// The first variable that is set under a name which no variable can have.
+    pub(super) fn unusable_variable(&self) -> Option<&OsStr> {
+        let mut set = self.variables.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name.as_os_str());
+        set.find(|name| name.is_empty() || name.as_encoded_bytes().contains(&b'='))
     }
 }
 

@@ -13,15 +13,14 @@ use crate::scope::capability::{self, Captured, ExitStatus, Proc, Process};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::os::process::LiveProc;
-/// use wo_runtime::scope::capability::{Command, ExitStatus, Proc};
-/// use wo_runtime::shard::Builder;
+/// use wo::capability::{Command, ExitStatus, LiveProc, Proc};
 ///
-/// let captured = Builder::new().run(|| async {
-///     LiveProc.capture(&Command::new("sh").arg("-c").arg("cat; exit 3"), b"x").await
-/// })??;
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let captured = LiveProc.capture(&Command::new("sh").arg("-c").arg("cat; exit 3"), b"x")?;
 /// assert_eq!((captured.status, captured.stdout.as_slice()), (ExitStatus::Code(3), b"x".as_slice()));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveProc;
@@ -62,6 +61,20 @@ impl Proc for LiveProc {
 }
 
 /// A program of this system. Dropped, it is killed, unless it has ended.
+///
+/// # Examples
+///
+/// ```
+/// use wo::capability::{Command, ExitStatus, LiveProc, LiveProcess, Proc, Process};
+///
+/// # #[wo::main]
+/// # fn main() -> wo::IoResult<()> {
+/// let mut sleeping: LiveProcess = LiveProc.spawn(&Command::new("sleep").arg("60"))?;
+/// sleeping.kill(9)?;
+/// assert_eq!(sleeping.wait()?, ExitStatus::Signal(9));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct LiveProcess {
     child: Child,

@@ -1,14 +1,20 @@
 //! Processes whose handle has gone before they ended.
 //!
-//! Each has a fiber that waits for its end, on the shard where the handle was dropped. When that fiber goes first, or
-//! there was no shard, the process is kept in a list, and looked after whenever another is started.
+//! Each has a fiber that waits for its end, on the shard where the handle was dropped; where that was no shard, as when
+//! a start is given up half-way, on the one the process was started from. When that fiber goes first, or that shard has
+//! ended, the process is kept in a list, and looked after whenever another is started.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::fiber;
+use crate::fiber::home::{Home, Mail};
 use crate::os::io::readable;
 use crate::os::process::child::reap;
+
+/// How often a process is looked at whose end the kernel does not tell, for want of memory say.
+const LOOK: Duration = Duration::from_millis(20);
 
 static LEFT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
@@ -20,7 +26,7 @@ impl Orphan {
         while let Some(process) = &self.0 {
             if !matches!(reap(process), Ok(None)) {
                 self.0 = None;
-            } else if readable(process).await.is_err() {
+            } else if readable(process).await.is_err() && fiber::sleep(LOOK).await.is_err() {
                 return;
             }
         }
@@ -35,10 +41,18 @@ impl Drop for Orphan {
     }
 }
 
-/// Waits for a process in the background.
-pub(super) fn adopt(process: OwnedFd) {
+/// Waits for a process in the background. `home` is where it was started.
+pub(super) fn adopt(process: OwnedFd, home: Option<&'static Home>) {
     let orphan = Orphan(Some(process));
-    drop(fiber::spawn(move || orphan.outlive()));
+    match (fiber::home_here(), home) {
+        (None, Some(home)) => home.push(Mail::Call(Box::new(move || start(orphan)))),
+        _ => start(orphan),
+    }
+}
+
+fn start(orphan: Orphan) {
+    // Where there is no shard it is dropped, and so in the list.
+    let _started = fiber::start_detached(orphan.outlive());
 }
 
 /// Waits for those in the list that have ended.

@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 
 use crate::error::{IoError, IoResult, OpKind, Stage, errno};
-use crate::fiber::verb;
+use crate::fiber::home::Home;
+use crate::fiber::{self, verb};
 use crate::os::fs::File;
 use crate::os::process::child::{Child, Running};
 use crate::os::process::command::{Command, Stdio};
@@ -26,12 +27,19 @@ struct Started {
 
 pub(super) async fn start(command: Command) -> IoResult<Child> {
     let is_simulated = with_loop(OpKind::Spawn, |event_loop| Ok(event_loop.caps().backend == BackendKind::Sim))?;
+    if let Some(name) = command.unusable_variable() {
+        return Err(refused(errno::EINVAL, Stage::Submit, &command).with_context(format!(
+            "{:?}: no variable of its environment can be called {name:?}: a name is not empty and has no `=`",
+            command.program
+        )));
+    }
     if is_simulated {
         return simulated::start(command).await;
     }
     orphans::look_after();
+    let home = fiber::home_here();
     let (name, kill_on_drop) = (command.to_string(), command.kill_on_drop);
-    let started = match verb(Job::new(move || spawn(command))).await? {
+    let started = match verb(Job::new(move || spawn(command, home))).await? {
         Ok(started) => started?,
         Err(panic) => resume_unwind(panic),
     };
@@ -54,7 +62,7 @@ fn end(pipe: Option<OwnedFd>, stream: &str, name: &str) -> IoResult<Option<File>
 }
 
 /// Runs on the pool.
-fn spawn(command: Command) -> IoResult<Started> {
+fn spawn(command: Command, home: Option<&'static Home>) -> IoResult<Started> {
     let mut std = std::process::Command::new(&command.program);
     std.args(&command.args);
     if command.only_these_variables {
@@ -77,7 +85,7 @@ fn spawn(command: Command) -> IoResult<Started> {
     let child = os::with_no_signal_blocked(|| std.spawn()).map_err(|error| explain(&error, &command))?;
     // What the command holds of the pipes is the child's now; as long as it is open here, no reader meets the end.
     drop(std);
-    let running = Running::new(child, &command)?;
+    let running = Running::new(child, &command, home)?;
     Ok(Started { running, pipes: streams })
 }
 

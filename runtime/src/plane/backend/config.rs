@@ -62,7 +62,7 @@ impl FromStr for Selection {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::backend::{BackendConfig, Mode, ModePolicy};
+/// use wo::plane::backend::{BackendConfig, Mode, ModePolicy};
 ///
 /// let config = BackendConfig { submission_entries: 64, mode: Mode::Cooperative, ..BackendConfig::default() };
 /// assert_eq!(config.mode_policy, ModePolicy::BestAvailable);

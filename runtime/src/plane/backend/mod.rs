@@ -35,6 +35,7 @@ pub mod os;
 pub mod poll;
 mod pool;
 mod process;
+pub(crate) mod real_time;
 pub mod sim;
 mod socket;
 pub(crate) mod thread;
@@ -181,6 +182,10 @@ pub trait Backend: fmt::Debug + Sized + 'static {
     }
 
     /// Takes a descriptor of the operating system into use without ever closing it.
+    ///
+    /// On io_uring a read that the descriptor itself ends with `ECANCELED`, as a timer's descriptor does when the clock
+    /// is set (`TFD_TIMER_CANCEL_ON_SET`), looks like one the kernel could not start, and is made again. Such a
+    /// descriptor is waited for with a [`Poll`](crate::plane::ops::Poll), and read by whoever owns it.
     ///
     /// # Errors
     ///

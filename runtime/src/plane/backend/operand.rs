@@ -172,6 +172,8 @@ pub struct OpenHow {
     pub directory: bool,
     /// Do not follow a symbolic link at the end of the path.
     pub no_follow: bool,
+    /// Transfer past the system's cache.
+    pub direct: bool,
     /// The mode of a new file, before the umask.
     pub mode: u32,
 }
@@ -200,6 +202,7 @@ impl OpenHow {
             (self.truncate && !self.create_new, libc::O_TRUNC),
             (self.directory, libc::O_DIRECTORY),
             (self.no_follow, libc::O_NOFOLLOW),
+            (self.direct, libc::O_DIRECT),
         ];
         for (wanted, flag) in asked {
             if wanted {

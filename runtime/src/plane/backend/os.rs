@@ -176,11 +176,19 @@ fn socket_type(kind: SocketKind) -> Type {
 /// Makes a socket, close-on-exec, and non-blocking where `nonblocking` says so.
 pub(crate) fn socket(domain: socket2::Domain, kind: SocketKind, nonblocking: bool) -> IoResult<Fd> {
     let ty = if nonblocking { socket_type(kind).nonblocking() } else { socket_type(kind) };
-    Socket::new(domain, ty, None).map(|socket| Fd::system(socket.into_raw_fd())).map_err(|error| {
-        let error = convert(error, OpKind::Socket);
-        let remedy = if error.errno() == errno::EMFILE { "; raise `ulimit -n`" } else { "" };
-        error.with_context(format!("{kind:?} {domain:?}{remedy}"))
-    })
+    Socket::new(domain, ty, None)
+        .map(|socket| Fd::system(socket.into_raw_fd()))
+        .map_err(|error| no_descriptor(convert(error, OpKind::Socket), &format!("{kind:?} {domain:?}")))
+}
+
+/// Why `what` could not be had, and what to do about it.
+fn no_descriptor(error: IoError, what: &str) -> IoError {
+    let remedy = match error.errno() {
+        errno::EMFILE => ": the process has too many files open; close some, or raise `ulimit -n`",
+        errno::ENFILE => ": the system has too many files open; raise fs.file-max",
+        _ => "",
+    };
+    error.with_context(format!("{what}{remedy}"))
 }
 
 /// Makes a connected pair of Unix sockets.
@@ -188,7 +196,7 @@ pub(crate) fn socket_pair(kind: SocketKind, nonblocking: bool) -> IoResult<(Fd, 
     let ty = if nonblocking { socket_type(kind).nonblocking() } else { socket_type(kind) };
     Socket::pair(socket2::Domain::UNIX, ty, None)
         .map(|(a, b)| (Fd::system(a.into_raw_fd()), Fd::system(b.into_raw_fd())))
-        .map_err(|error| convert(error, OpKind::Socket).with_context("socket pair"))
+        .map_err(|error| no_descriptor(convert(error, OpKind::Socket), "socket pair"))
 }
 
 /// Makes a pipe: the reading end, then the writing end.
@@ -197,7 +205,7 @@ pub(crate) fn pipe(nonblocking: bool) -> IoResult<(Fd, Fd)> {
     let flags = libc::O_CLOEXEC | if nonblocking { libc::O_NONBLOCK } else { 0 };
     // SAFETY: the array has room for the two numbers the call writes.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), flags) } < 0 {
-        return Err(last(OpKind::Open, Stage::Completion).with_context("pipe"));
+        return Err(no_descriptor(last(OpKind::Open, Stage::Completion), "pipe"));
     }
     Ok((Fd::system(ends[0]), Fd::system(ends[1])))
 }

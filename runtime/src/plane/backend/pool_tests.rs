@@ -160,6 +160,7 @@ fn open_of_a_fifo(test: &str) -> (PoolJob, std::path::PathBuf) {
         truncate: false,
         directory: false,
         no_follow: false,
+        direct: false,
         mode: 0,
     };
     // SAFETY: the path is leaked.

@@ -30,7 +30,7 @@ thread_local! {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::buf::{Bounce, IoBuf, IoBufMut};
+/// use wo::plane::buf::{Bounce, IoBuf, IoBufMut};
 ///
 /// let room = Bounce::with_room(10);
 /// assert_eq!((room.len(), room.capacity()), (0, 10));

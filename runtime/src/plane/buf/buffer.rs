@@ -37,7 +37,7 @@ pub enum Origin {
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::buf::{Buf, Origin};
+/// use wo::plane::buf::{Buf, Origin};
 ///
 /// let mut buf = Buf::with_capacity(8);
 /// buf.extend_from_slice(b"plane");

@@ -28,7 +28,7 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::buf::{BufPool, Origin};
+/// use wo::plane::buf::{BufPool, Origin};
 ///
 /// let pool = BufPool::new(2, 4096)?;
 /// let mut buf = pool.take().expect("two are free");
@@ -41,7 +41,7 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 ///
 /// std::thread::spawn(move || drop(buf)).join().expect("the thread only drops it");
 /// assert_eq!(pool.available(), 1);
-/// # Ok::<(), wo_runtime::error::IoError>(())
+/// # Ok::<(), wo::IoError>(())
 /// ```
 pub struct BufPool {
     slab: Arc<Slab>,
@@ -71,13 +71,12 @@ impl BufPool {
     /// # Examples
     ///
     /// ```
-    /// use wo_runtime::plane::buf::BufPool;
-    /// use wo_runtime::shard::Builder;
+    /// use wo::plane::buf::BufPool;
     ///
-    /// Builder::new().run(|| async {
+    /// wo::Builder::new().run(|| async {
     ///     let pool = BufPool::registered(16, 4096)?;
     ///     assert_eq!(pool.is_registered(), pool.refusal().is_none());
-    ///     Ok::<_, wo_runtime::error::IoError>(())
+    ///     Ok::<_, wo::IoError>(())
     /// })??;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -10,7 +10,7 @@ use crate::plane::buf::{IoBuf, IoBufMut};
 /// # Examples
 ///
 /// ```
-/// use wo_runtime::plane::buf::{IoBuf, Slice};
+/// use wo::plane::buf::{IoBuf, Slice};
 ///
 /// let tail = Slice::new(b"hello world".to_vec(), 6..11);
 /// assert_eq!(tail.as_bytes(), b"world");

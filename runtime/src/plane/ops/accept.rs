@@ -34,6 +34,7 @@ unsafe impl Op for Accept {
         RawOp::Accept { fd: self.fd.raw(), multishot: false }
     }
 
+    #[inline]
     fn finish(self, res: i32, kernel: &mut dyn Kernel) -> IoResult<Fd> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Accept)) } else { Ok(kernel.adopt(res)) }
     }

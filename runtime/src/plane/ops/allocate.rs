@@ -33,6 +33,7 @@ unsafe impl Op for Allocate {
         RawOp::Allocate { fd: self.fd.raw(), offset: self.offset, len: self.len, keep_size: self.keep_size }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Allocate)) } else { Ok(()) }
     }

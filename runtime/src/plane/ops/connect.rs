@@ -40,6 +40,7 @@ unsafe impl Op for Connect {
         RawOp::Connect { fd: self.fd.raw(), address: operand(&mut self.address) }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Connect)) } else { Ok(()) }
     }

@@ -27,6 +27,7 @@ unsafe impl Op for Mkdir {
         RawOp::Mkdir { path: operand(&mut self.path), mode: self.mode }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(refused(res, OpKind::Mkdir, &self.path)) } else { Ok(()) }
     }

@@ -16,6 +16,7 @@ unsafe impl Op for Nop {
         RawOp::Nop
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(IoError::from_result(res, OpKind::Nop)) } else { Ok(()) }
     }

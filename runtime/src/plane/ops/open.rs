@@ -30,6 +30,7 @@ unsafe impl Op for Open {
         RawOp::Open { path: operand(&mut self.path), how: self.how }
     }
 
+    #[inline]
     fn finish(self, res: i32, kernel: &mut dyn Kernel) -> IoResult<Fd> {
         if res < 0 { Err(refused(res, OpKind::Open, &self.path)) } else { Ok(kernel.adopt(res)) }
     }

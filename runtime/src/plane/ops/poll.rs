@@ -34,6 +34,7 @@ unsafe impl Op for Poll {
         RawOp::Poll { fd: self.fd.raw(), wanted: self.wanted }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<Readiness> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Poll)) } else { Ok(Readiness::from_bits(res)) }
     }

@@ -29,6 +29,7 @@ unsafe impl Op for ReadDir {
         RawOp::ReadDir { path: operand(&mut self.path), into: operand(&mut self.into) }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<Vec<(OsString, FileKind)>> {
         if res < 0 { Err(refused(res, OpKind::ReadDir, &self.path)) } else { Ok(self.into.entries) }
     }

@@ -33,6 +33,7 @@ unsafe impl Op for Shutdown {
         RawOp::Shutdown { fd: self.fd.raw(), half: self.half }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Shutdown)) } else { Ok(()) }
     }

@@ -39,6 +39,7 @@ unsafe impl Op for Sync {
         RawOp::Sync { fd: self.fd.raw(), data_only: self.data_only }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Sync)) } else { Ok(()) }
     }

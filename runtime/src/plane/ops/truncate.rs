@@ -31,6 +31,7 @@ unsafe impl Op for Truncate {
         RawOp::Truncate { fd: self.fd.raw(), len: self.len }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(self.fd.refused(res, OpKind::Truncate)) } else { Ok(()) }
     }

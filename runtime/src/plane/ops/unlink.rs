@@ -32,6 +32,7 @@ unsafe impl Op for Unlink {
         RawOp::Unlink { path: operand(&mut self.path), directory: self.directory }
     }
 
+    #[inline]
     fn finish(self, res: i32, _kernel: &mut dyn Kernel) -> IoResult<()> {
         if res < 0 { Err(refused(res, OpKind::Unlink, &self.path)) } else { Ok(()) }
     }

@@ -122,7 +122,13 @@ impl PollBackend {
     ///
     /// As [`Backend::open`].
     pub fn open_after(config: &BackendConfig, refusal: IoError) -> IoResult<PollBackend> {
-        let mut backend = PollBackend::open(config)?;
+        let mut backend = match PollBackend::open(config) {
+            Ok(backend) => backend,
+            Err(error) => {
+                let context = format!("{}; and before it was tried, io_uring was refused: {refusal}", error.context());
+                return Err(error.with_context(context));
+            }
+        };
         backend.caps.steps.push(SetupStep { tried: "io_uring".into(), error: refusal });
         Ok(backend)
     }

@@ -29,6 +29,11 @@ impl Cancels {
         self.asked.entry(token.raw()).or_default();
     }
 
+    /// Whether a cancel of the op was asked for.
+    pub(super) fn has(&self, token: Token) -> bool {
+        self.asked.contains_key(&token.raw())
+    }
+
     /// The op has ended.
     #[inline]
     pub(super) fn ended(&mut self, token: Token) {

@@ -1,15 +1,16 @@
 //! One op, lowered to one submission entry.
 //!
 //! Nothing is decided here but the kernel's form of an op: which opcode, which flags. What the ring cannot do on this
-//! kernel goes to the worker pool, what no kernel could do is refused with an `errno`. Ops whose raw completion is
-//! not yet the answer are told apart, see [`retained`](super::retained).
+//! kernel goes to the worker pool, what no kernel could do is refused with an `errno`. Ops whose raw completion may
+//! not be the answer yet are told apart, see [`retained`](super::retained): those that meet descriptors of others, and
+//! those that threads of the kernel do, which it may fail to start.
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
 
 use crate::plane::backend::calls;
 use crate::plane::backend::caps::OpSet;
-use crate::plane::op::{Half, NO_OFFSET, RawOp, RawSlice, Readiness};
+use crate::plane::op::{Half, RawOp, RawSlice, Readiness};
 
 /// What lowering depends on besides the op.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Lowering {
 /// The kernel's form of an op.
 #[derive(Debug)]
 pub(super) enum Lowered {
-    /// An entry whose completion is the answer.
+    /// An entry whose completion is the answer: no thread of the kernel is wanted for it.
     Entry(squeue::Entry),
     /// An entry whose completion has to be looked at first.
     Retained(squeue::Entry),
@@ -50,17 +51,19 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
     let entry = unsafe {
         match *op {
             RawOp::Nop => opcode::Nop::new().build(),
-            RawOp::Read { fd, buf, offset } => return stream(read(fd, buf, offset), offset),
-            RawOp::Write { fd, buf, offset } => return stream(write(fd, buf, offset, how.write_flags), offset),
-            RawOp::WriteDurable { fd, buf, offset } => write(fd, buf, offset, how.write_flags | libc::RWF_DSYNC),
+            RawOp::Read { fd, buf, offset } => return Lowered::Retained(read(fd, buf, offset)),
+            RawOp::Write { fd, buf, offset } => return Lowered::Retained(write(fd, buf, offset, how.write_flags)),
+            RawOp::WriteDurable { fd, buf, offset } => {
+                return Lowered::Retained(write(fd, buf, offset, how.write_flags | libc::RWF_DSYNC));
+            }
             RawOp::ReadVectored { fd, bufs, offset } => {
                 let (vecs, count) = calls::vectors(&bufs.as_ref().0);
-                return stream(opcode::Readv::new(Fd(fd), vecs, count as u32).offset(offset).build(), offset);
+                return Lowered::Retained(opcode::Readv::new(Fd(fd), vecs, count as u32).offset(offset).build());
             }
             RawOp::WriteVectored { fd, bufs, offset } => {
                 let (vecs, count) = calls::vectors(&bufs.as_ref().0);
                 let entry = opcode::Writev::new(Fd(fd), vecs, count as u32).offset(offset);
-                return stream(entry.rw_flags(how.write_flags).build(), offset);
+                return Lowered::Retained(entry.rw_flags(how.write_flags).build());
             }
             RawOp::Recv { fd, buf } => opcode::Recv::new(Fd(fd), buf.ptr, buf.len).build(),
             RawOp::Send { fd, buf, all } => {
@@ -88,7 +91,9 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
                 let address = &address.as_ref().0;
                 opcode::Connect::new(Fd(fd), address.as_ptr().cast(), address.len()).build()
             }
-            RawOp::Shutdown { fd, half } => opcode::Shutdown::new(Fd(fd), direction(half)).build(),
+            RawOp::Shutdown { fd, half } => {
+                return Lowered::Retained(opcode::Shutdown::new(Fd(fd), direction(half)).build());
+            }
             RawOp::Poll { fd, wanted } => return Lowered::Retained(poll(fd, wanted)),
             RawOp::Open { path, how } => match how.flags() {
                 Ok(flags) => {
@@ -104,45 +109,44 @@ pub(super) unsafe fn lower(op: &RawOp, how: &Lowering) -> Lowered {
                 }
                 Err(errno) => return Lowered::Refused(errno),
             },
-            RawOp::Close { fd } => opcode::Close::new(Fd(fd)).build(),
+            RawOp::Close { fd } => return Lowered::Retained(opcode::Close::new(Fd(fd)).build()),
             RawOp::StatFd { fd, into } => {
-                statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, &raw mut (*into.as_ptr()).kernel)
+                let into = &raw mut (*into.as_ptr()).kernel;
+                return Lowered::Retained(statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, into));
             }
             RawOp::StatPath { path, follow, into } => {
                 let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-                statx(libc::AT_FDCWD, path.as_ref().0.as_ptr(), flags, &raw mut (*into.as_ptr()).kernel)
+                let into = &raw mut (*into.as_ptr()).kernel;
+                return Lowered::Retained(statx(libc::AT_FDCWD, path.as_ref().0.as_ptr(), flags, into));
             }
             RawOp::Sync { fd, data_only } => {
                 let flags = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
-                opcode::Fsync::new(Fd(fd)).flags(flags).build()
+                return Lowered::Retained(opcode::Fsync::new(Fd(fd)).flags(flags).build());
             }
             RawOp::Allocate { fd, offset, len, keep_size } => {
                 let mode = if keep_size { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
-                opcode::Fallocate::new(Fd(fd), len).offset(offset).mode(mode).build()
+                return Lowered::Retained(opcode::Fallocate::new(Fd(fd), len).offset(offset).mode(mode).build());
             }
-            RawOp::Truncate { fd, len } => opcode::Ftruncate::new(Fd(fd), len).build(),
+            RawOp::Truncate { fd, len } => return Lowered::Retained(opcode::Ftruncate::new(Fd(fd), len).build()),
             RawOp::Rename { from, to, replace } => {
                 let (from, to) = (from.as_ref().0.as_ptr(), to.as_ref().0.as_ptr());
                 let flags = if replace { 0 } else { libc::RENAME_NOREPLACE };
-                opcode::RenameAt::new(Fd(libc::AT_FDCWD), from, Fd(libc::AT_FDCWD), to).flags(flags).build()
+                let entry = opcode::RenameAt::new(Fd(libc::AT_FDCWD), from, Fd(libc::AT_FDCWD), to);
+                return Lowered::Retained(entry.flags(flags).build());
             }
             RawOp::Unlink { path, directory } => {
                 let flags = if directory { libc::AT_REMOVEDIR } else { 0 };
-                opcode::UnlinkAt::new(Fd(libc::AT_FDCWD), path.as_ref().0.as_ptr()).flags(flags).build()
+                let entry = opcode::UnlinkAt::new(Fd(libc::AT_FDCWD), path.as_ref().0.as_ptr());
+                return Lowered::Retained(entry.flags(flags).build());
             }
             RawOp::Mkdir { path, mode } => {
-                opcode::MkDirAt::new(Fd(libc::AT_FDCWD), path.as_ref().0.as_ptr()).mode(mode).build()
+                let entry = opcode::MkDirAt::new(Fd(libc::AT_FDCWD), path.as_ref().0.as_ptr());
+                return Lowered::Retained(entry.mode(mode).build());
             }
             RawOp::ReadDir { .. } | RawOp::Job { .. } => return Lowered::Pool,
         }
     };
     Lowered::Entry(entry)
-}
-
-/// A transfer at the descriptor's own position may meet a pipe or a terminal that somebody made non-blocking.
-#[inline(always)]
-fn stream(entry: squeue::Entry, offset: u64) -> Lowered {
-    if offset == NO_OFFSET { Lowered::Retained(entry) } else { Lowered::Entry(entry) }
 }
 
 #[inline(always)]

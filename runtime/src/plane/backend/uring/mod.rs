@@ -40,6 +40,7 @@ mod probe;
 mod retained;
 mod ring;
 mod setup;
+mod table;
 
 /// The word of the doorbell's poll.
 const DOORBELL: u64 = MARK | Token::new(Class::Wake, 0, 0).raw();
@@ -55,8 +56,10 @@ const REGISTERED_BUFFERS_MAX: u16 = 64;
 /// A kernel that completes ops by io_uring. Made, used and dropped on one thread:
 ///
 /// ```compile_fail,E0277
+/// use wo::plane::backend::{Backend, BackendConfig};
+/// use wo::plane::backend::uring::UringBackend;
+///
 /// fn elsewhere<T: Send>(_: T) {}
-/// use wo_runtime::plane::backend::{Backend, BackendConfig, uring::UringBackend};
 /// elsewhere(UringBackend::open(&BackendConfig::default()).unwrap());
 /// ```
 ///
@@ -172,22 +175,40 @@ impl UringBackend {
 }
 
 impl Sorter {
-    /// What the loop sees of a raw completion.
-    #[inline]
-    fn sort(&mut self, posted: Posted) -> Option<RawCompletion> {
+    /// Gives on what the loop is to see of a raw completion. It is given on in two places, and all of it inlined: every
+    /// op passes here, and a completion that is first put together in pieces and then copied whole waits for the
+    /// processor.
+    #[inline(always)]
+    fn sort(&mut self, posted: Posted, give: impl FnOnce(RawCompletion)) {
         let Posted { word, res, more } = posted;
         if word & MARK != 0 {
-            return self.sort_marked(posted);
+            if let Some(completion) = self.sort_marked(posted) {
+                give(completion);
+            }
+            return;
         }
-        // The kernel interrupts an op that is already under way when it is cancelled, and for no other reason.
-        let res = if res < 0 && is_interrupted(res) { -errno::ECANCELED } else { res };
         let token = Token::from_raw(word);
+        let res = if res < 0 { self.refusal(token, res) } else { res };
         if !more {
             self.cancels.ended(token);
         }
-        Some(RawCompletion { token, res, more })
+        give(RawCompletion { token, res, more });
     }
 
+    /// What an op's refusal is to the loop. The kernel interrupts one that is under way when it is cancelled, and for
+    /// no other reason. One that waited for a socket too often in vain is given to a thread of the kernel's, which it
+    /// may fail to start: then it is ended as cancelled, unasked, see [`retained`].
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, token: Token, res: i32) -> i32 {
+        match res {
+            res if is_interrupted(res) => -errno::ECANCELED,
+            res if res == -errno::ECANCELED && !self.cancels.has(token) => -errno::EAGAIN,
+            res => res,
+        }
+    }
+
+    #[inline(never)]
     fn sort_marked(&mut self, Posted { word, res, more }: Posted) -> Option<RawCompletion> {
         match word {
             DOORBELL => {
@@ -231,9 +252,9 @@ impl Sorter {
     /// Sorts a completion the loop has not asked for yet.
     fn stash(&mut self, posted: Posted) {
         let opens = self.opens(posted);
-        if let Some(completion) = self.sort(posted) {
-            self.ready.push(Ready { completion, opens });
-        }
+        let mut seen = None;
+        self.sort(posted, |completion| seen = Some(Ready { completion, opens }));
+        self.ready.extend(seen);
     }
 
     /// Whether the completion brings a descriptor.
@@ -457,11 +478,7 @@ impl Backend for UringBackend {
         loop {
             let sorter = &mut self.sorter;
             out.reserve(self.ring.posted());
-            self.ring.drain(|posted| {
-                if let Some(completion) = sorter.sort(posted) {
-                    out.push(completion);
-                }
-            });
+            self.ring.drain(|posted| sorter.sort(posted, |completion| out.push(completion)));
             // Work for the ring is left for the next entry, which every tick makes; but answering "nothing" to a
             // loop that was told there is something would have it ask for ever.
             if !(self.ring.is_overflowing() || out.len() == before && self.ring.has_task_work()) {

@@ -6,7 +6,6 @@
 //! be missing one by one.
 
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use io_uring::{IoUring, Probe, opcode};
@@ -62,13 +61,12 @@ pub(super) fn kernel(shim: &Shim) -> IoResult<KernelVersion> {
 
 /// The release of the running kernel; 0.0 when it is not two numbers.
 fn running() -> KernelVersion {
-    let mut name = MaybeUninit::<libc::utsname>::uninit();
-    // SAFETY: `uname` fills the whole structure in, and its strings end in a zero byte within their arrays.
+    // SAFETY: the structure is bytes, and `uname` writes strings into it that end in a zero byte within their arrays.
     let release = unsafe {
-        if libc::uname(name.as_mut_ptr()) != 0 {
+        let mut name: libc::utsname = std::mem::zeroed();
+        if libc::uname(&raw mut name) != 0 {
             return parse("");
         }
-        let name = name.assume_init();
         CStr::from_ptr(name.release.as_ptr()).to_string_lossy().into_owned()
     };
     parse(&release)
