@@ -39,10 +39,11 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// Where everybody begins.
 const LOBBY: &str = "lobby";
 
+mod command_line;
+
 #[wo::main]
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = pico_args::Arguments::from_env();
-    let address = arguments.opt_value_from_str("--listen")?.unwrap_or(String::from("127.0.0.1:7001"));
+    let address = command_line::listen("chat", "127.0.0.1:7001");
     let db = Db::builder().table::<Said>().open_env()?;
     let said = db.table::<Said>()?;
     let listener = TcpListener::bind(address)?;
@@ -268,7 +269,7 @@ fn listen(mut visitor: Visitor, stream: TcpStream) {
                 }
             }
             Heard::TooLong => visitor.tell(format!("! a line has at most {LINE_BYTES_MAX} bytes")),
-            Heard::NotText => visitor.tell("! a line is UTF-8 text".to_owned()),
+            Heard::NotText => visitor.tell("! a line is UTF-8 text, without control characters".to_owned()),
             Heard::End => break,
         }
     }
@@ -377,6 +378,11 @@ impl Visitor {
     }
 }
 
+/// What a line may not hold: in others' terminals it would write over what they were told.
+fn is_command_of_terminals(c: char) -> bool {
+    c.is_control() && c != '\t'
+}
+
 /// A name as it may be taken, or what is wrong with it.
 fn named(name: &str) -> Result<&str, String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -426,8 +432,8 @@ impl Lines {
                     return Heard::TooLong;
                 }
                 return match String::from_utf8(line) {
-                    Ok(line) => Heard::Line(line),
-                    Err(_) => Heard::NotText,
+                    Ok(line) if !line.contains(is_command_of_terminals) => Heard::Line(line),
+                    _ => Heard::NotText,
                 };
             }
             if self.held.len() > LINE_BYTES_MAX + 1 {
@@ -437,6 +443,8 @@ impl Lines {
                 }
             }
             match self.stream.read(&mut chunk) {
+                // The last line may be without an end.
+                Ok(0) if !self.held.is_empty() => self.held.push(b'\n'),
                 Ok(0) | Err(_) => return Heard::End,
                 Ok(count) => self.held.extend_from_slice(&chunk[..count]),
             }

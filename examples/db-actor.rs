@@ -10,6 +10,8 @@ use std::error::Error;
 use wo::actor::Addr;
 use wo::db::{Db, Row, Table};
 
+mod command_line;
+
 const CLERKS: u64 = 4;
 const PARCELS_EACH: u64 = 25;
 const CITIES: [&str; 3] = ["Bergen", "Lagos", "Quito"];
@@ -67,6 +69,7 @@ impl Clerk {
 
 #[wo::main]
 fn main() -> Result<(), Box<dyn Error>> {
+    command_line::read("db-actor", "takes no arguments; WO_DATA names the directory to keep", |_| Ok(()));
     let db = Db::builder().table::<Parcel>().open_env()?;
     let parcels = db.table::<Parcel>()?;
     let there = parcels.range(..).reverse().first()?.map_or(0, |last| last.id + 1);

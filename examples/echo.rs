@@ -8,10 +8,11 @@ use std::error::Error;
 use wo::net::{TcpListener, TcpStream};
 use wo::plane::buf::Slice;
 
+mod command_line;
+
 #[wo::main]
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = pico_args::Arguments::from_env();
-    let address = arguments.opt_value_from_str("--listen")?.unwrap_or(String::from("127.0.0.1:7000"));
+    let address = command_line::listen("echo", "127.0.0.1:7000");
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr());
     loop {

@@ -13,10 +13,11 @@ use std::time::Duration;
 use wo::actor::Addr;
 use wo::net::{TcpListener, TcpStream};
 
+mod command_line;
+
 #[wo::main]
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = pico_args::Arguments::from_env();
-    let address = arguments.opt_value_from_str("--listen")?.unwrap_or(String::from("127.0.0.1:7001"));
+    let address = command_line::listen("fibers", "127.0.0.1:7001");
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr());
 

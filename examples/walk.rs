@@ -12,6 +12,8 @@ use std::{fs, io};
 
 use wo::pool::{Pool, Worker};
 
+mod command_line;
+
 #[derive(Debug, Default)]
 struct Totals {
     files: AtomicU64,
@@ -22,13 +24,14 @@ struct Totals {
 
 #[wo::main]
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let mut arguments = pico_args::Arguments::from_env();
-    let threads = arguments.opt_value_from_fn("--threads", number_of_threads)?;
-    let path = arguments.opt_free_from_os_str(|path| Ok::<_, String>(PathBuf::from(path)))?;
-    let path = path.unwrap_or(PathBuf::from("."));
-    if let Some(surplus) = arguments.finish().first() {
-        return Err(format!("{}: one path at a time", surplus.display()).into());
-    }
+    let (threads, path) = command_line::read("walk", "[--threads NUMBER] [PATH]", |arguments| {
+        let threads = arguments.opt_value_from_fn("--threads", number_of_threads)?;
+        let path = arguments.opt_free_from_os_str(|path| match path.as_encoded_bytes() {
+            [b'-', ..] => Err(format!("{}: unknown", path.display())),
+            _ => Ok(PathBuf::from(path)),
+        })?;
+        Ok((threads, path.unwrap_or(PathBuf::from("."))))
+    });
     let root = fs::symlink_metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !root.is_dir() {
         return Err(format!("{}: not a directory", path.display()).into());

@@ -13,8 +13,8 @@ pub use wo_runtime::fiber::notify::Notify;
 pub use wo_runtime::fiber::oneshot::{self, oneshot};
 pub use wo_runtime::fiber::{
     Call, Channel, Child, FiberId, IntoFiber, JoinError, JoinHandle, MissedTicks, PutError, Scope, SharedChannel,
-    Ticker, checkpoint, id, now, sleep, sleep_until, spawn_named, spawn_pinned, spawn_stealable, wait, wall_clock,
-    yield_now,
+    Ticker, checkpoint, id, now, sleep, sleep_until, spawn_named, spawn_pinned, spawn_stealable, wait,
+    wait_unless_cancelled, wall_clock, yield_now,
 };
 pub use wo_runtime::os::cpus::cores;
 pub use wo_runtime::os::{fs, io, process};

@@ -468,6 +468,26 @@ fn a12_state_that_cannot_move_is_made_on_its_shard() {
     everywhere(program);
 }
 
+/// Nobody names a shard, and each gets as many.
+#[test]
+fn h4_actors_go_round_the_shards() {
+    #[wo::fiber]
+    fn program() {
+        let shards = wo::shards();
+        let mut places = Vec::new();
+        for _ in 0..3 * shards {
+            let shared = wo::spawn_with(|| Shared { lines: Rc::default(), made_on: wo::shard_index() });
+            let [made_on, lives_on] = shared.shards().expect("answer");
+            assert_eq!(made_on, lives_on);
+            places.push(lives_on.expect("on a shard"));
+        }
+        let (first, later) = places.split_at(shards);
+        assert_eq!(first.iter().collect::<HashSet<_>>().len(), shards, "{places:?}");
+        assert!(later.chunks(shards).all(|round| round == first), "{places:?}");
+    }
+    everywhere(program);
+}
+
 /// Spawns its rooms, and keeps their addresses.
 #[derive(Default)]
 struct Hall {

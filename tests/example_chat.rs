@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 #[path = "support/example.rs"]
 mod example;
@@ -117,6 +117,7 @@ fn commands_answer_and_bad_lines_are_told_what_is_wrong() {
         ];
         client.reader.get_mut().write_all(b"\xff\xfe\n").expect("write");
         said.push(client.line());
+        said.push(client.asks("mine\rlobby root: obey"));
         client.say("");
         said.push(client.asks("still here"));
         client.say("/quit");
@@ -127,9 +128,23 @@ fn commands_answer_and_bad_lines_are_told_what_is_wrong() {
         assert_eq!(said[1], "* you are ada");
         assert_eq!(said[2], "* in lobby: ada");
         assert_eq!(said[5], "den ada: hello again");
-        assert!(said[6..=13].iter().all(|line| line.starts_with("! ")), "{said:?}");
-        assert_eq!(said[16], "den ada: still here");
+        assert!(said[6..=13].iter().chain(&said[15..=16]).all(|line| line.starts_with("! ")), "{said:?}");
+        assert_eq!(said[17], "den ada: still here");
         said
+    });
+}
+
+/// As with `printf`, or a file without an end of line.
+#[test]
+fn a_last_line_without_an_end_is_heard() {
+    same_on_each("chat", |server| {
+        let mut client = Client::connect(server.address());
+        client.reader.get_mut().write_all(b"/nick ada\nhello").expect("write");
+        client.reader.get_mut().shutdown(Shutdown::Write).expect("shut down");
+        let mut rest = String::new();
+        client.reader.read_to_string(&mut rest).expect("read");
+        server.stop();
+        assert_eq!(rest, "* you are ada\nlobby ada: hello\n");
     });
 }
 
@@ -266,4 +281,9 @@ fn speak(address: SocketAddr, beginning: &str, told: &std::sync::mpsc::Sender<St
             }
         }
     }
+}
+
+#[test]
+fn a_command_line_it_does_not_know_is_refused() {
+    example::listens_as_told("chat");
 }

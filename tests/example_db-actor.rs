@@ -46,3 +46,8 @@ fn parcels_are_there_the_next_time() {
     }
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:#?}");
 }
+
+#[test]
+fn a_command_line_it_does_not_know_is_refused() {
+    example::refuses_what_it_does_not_know("db-actor");
+}

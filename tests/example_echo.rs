@@ -95,3 +95,8 @@ fn bad_input_is_refused_by_name() {
     let text = refused(&[], &["--listen", &address]);
     assert!(text.contains(&address) && text.to_lowercase().contains("in use"), "{text}");
 }
+
+#[test]
+fn a_command_line_it_does_not_know_is_refused() {
+    example::listens_as_told("echo");
+}

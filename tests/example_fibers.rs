@@ -56,3 +56,8 @@ fn a_budget_of_one_is_an_exact_round() {
         }
     }
 }
+
+#[test]
+fn a_command_line_it_does_not_know_is_refused() {
+    example::listens_as_told("fibers");
+}

@@ -93,7 +93,9 @@ fn what_cannot_be_walked_is_named() {
         (&[path(&file)], "file: not a directory"),
         (&["--threads".to_owned(), "0".to_owned()], "--threads"),
         (&["--threads".to_owned(), "many".to_owned()], "--threads"),
-        (&[path(tree.path()), "more".to_owned()], "more"),
+        (&[path(tree.path()), "more".to_owned()], "more: unknown; usage: walk"),
+        (&["--thread".to_owned(), "2".to_owned()], "walk: --thread: unknown; usage: walk"),
+        (&["--threads=some".to_owned()], "--threads takes a number, at least 1, not \"some\""),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = example::run("walk", &[], &arguments);

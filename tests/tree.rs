@@ -49,6 +49,15 @@ const WALL_CLOCK_SIDE: &[&str] = &[
 /// The source of what users link.
 const LIBRARIES: &[&str] = &["src/", "runtime/src/", "net/src/", "db/src/"];
 
+/// Their items are not in `wo`, so their examples name the package.
+const NOT_IN_WO: &[&str] = &[
+    "runtime/src/fiber/park.rs",
+    "runtime/src/fiber/scoped.rs",
+    "runtime/src/fiber/spin.rs",
+    "runtime/src/os/cpus.rs",
+    "runtime/src/scope/body.rs",
+    "runtime/src/shard/by_itself.rs",
+];
 const LINE_CHARACTERS_MAX: usize = 120;
 const FILE_LINES_MAX: usize = 900;
 
@@ -292,15 +301,55 @@ fn examples_are_colorless() {
     demand("Examples are plain functions", &complaints);
 }
 
+/// Users have `wo` alone, and read the packages' documentation as its own: an example that names another package does
+/// not compile where it is pasted.
+#[test]
+fn examples_in_the_documentation_name_wo_alone() {
+    let mut complaints = Vec::new();
+    for source in sources().iter().filter(|source| source.under(LIBRARIES) && !source.under(NOT_IN_WO)) {
+        for (index, line) in source.text.lines().enumerate() {
+            let Some(said) = line.trim_start().strip_prefix("///").or(line.trim_start().strip_prefix("//!")) else {
+                continue;
+            };
+            // A link is rustdoc's to follow, and nobody's to paste.
+            let said = said.replace("](wo_", "");
+            if ["wo_runtime::", "wo_net::", "wo_db::"].iter().any(|package| said.contains(package)) {
+                complaints.push(format!("{}:{} {}", source.path, index + 1, said.trim()));
+            }
+        }
+    }
+    demand("An example names another package than `wo`", &complaints);
+}
+
+/// The environment goes before what `#[wo::main]` is told. An example that needs virtual time, files of no disk or a
+/// second shard makes them with a `Builder`, so that it is the same under every `WO_IO` and `WO_SHARDS`.
+#[test]
+fn examples_in_the_documentation_need_no_environment() {
+    let mut complaints = Vec::new();
+    for source in sources().iter().filter(|source| source.under(LIBRARIES)) {
+        for (index, line) in source.text.lines().enumerate() {
+            let said = line.trim_start();
+            if said.starts_with("//") && said.contains("#[wo::main(") && !said.contains('`') {
+                complaints.push(format!("{}:{} {said}", source.path, index + 1));
+            }
+        }
+    }
+    demand("An example depends on what the environment may change", &complaints);
+}
+
 #[test]
 fn every_example_is_listed_and_has_a_gate() {
     let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
     let justfile = fs::read_to_string(root().join("justfile")).expect("justfile");
     let mut complaints = Vec::new();
     for source in sources() {
-        let Some(name) = source.path.strip_prefix("examples/").and_then(|name| name.split(['/', '.']).next()) else {
+        // What is in folders there is parts of examples.
+        let Some(name) = source.path.strip_prefix("examples/").and_then(|name| name.strip_suffix(".rs")) else {
             continue;
         };
+        if name.contains('/') {
+            continue;
+        }
         if !readme.contains(&format!("`{name}`")) {
             complaints.push(format!("README.md does not list the example `{name}`"));
         }

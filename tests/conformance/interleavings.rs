@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use wo::net::UnixStream;
@@ -160,6 +161,71 @@ async fn one_receive(bytes: u64, deadline: u64, gone: u64) {
     assert_eq!(wakes.count(), woken, "{life}: woken after its end");
 }
 
+/// The same with a fourth: its fiber is asked to stop at `cancel`.
+async fn one_interrupted_receive(bytes: u64, deadline: u64, cancel: u64, gone: u64) {
+    let life = format!("bytes {bytes}, deadline {deadline}, cancel {cancel}, drop {gone}");
+    let start = wo::now();
+    let at = move |millis: u64| start + Duration::from_millis(millis);
+    let (reader, writer) = UnixStream::pair().expect("pair");
+    let reader = Rc::new(reader);
+    let sent = wo::spawn(move || async move {
+        wo::sleep_until(at(bytes)).await.expect("sleep");
+        writer.write_all(b"seven b").await.expect("write");
+        writer
+    });
+    let (freed, wakes, delivered) = (Freed::default(), Wakes::default(), Rc::new(Cell::new(0)));
+    let (theirs, buf, counted, told) =
+        (Rc::clone(&reader), Flagged::new(64, &freed), wakes.clone(), Rc::clone(&delivered));
+    let ended: wo::Outcome<bool> = wo::scope(async |s: wo::Scope| {
+        let child = s.fork(move || async move {
+            let mut receive = std::pin::pin!(counted.counted(theirs.recv_by(buf, at(deadline))));
+            let mut end = std::pin::pin!(wo::sleep_until(at(gone)));
+            let mut stopped = false;
+            let outcome = std::future::poll_fn(|cx| {
+                if let Poll::Ready(outcome) = receive.as_mut().poll(cx) {
+                    return Poll::Ready(Some(outcome));
+                }
+                // Its own sleep ends with the cancel; the receive has its say all the same.
+                match if stopped { Poll::Pending } else { end.as_mut().poll(cx) } {
+                    Poll::Ready(Ok(())) => return Poll::Ready(None),
+                    Poll::Ready(Err(_)) => stopped = true,
+                    Poll::Pending => {}
+                }
+                Poll::Pending
+            })
+            .await;
+            match outcome {
+                Some((Ok(received), _buf)) => told.set(received.unwrap_or(0)),
+                Some((Err(error), _buf)) => assert!(error.is_cancelled(), "{error}"),
+                None => {}
+            }
+            Ok(())
+        });
+        wo::sleep_until(at(cancel)).await?;
+        let late = child.is_finished();
+        child.interrupt();
+        let _interrupted = child.join().await;
+        Ok(late)
+    })
+    .await;
+    let late = ended.unwrap_or_else(|cause| panic!("{life}: {cause}"));
+    assert!(late || cancel <= bytes.min(deadline).min(gone), "{life}: it ends with what comes first");
+    let woken = wakes.count();
+    assert!(woken <= 1 + usize::from(deadline <= bytes.min(gone)), "{life}: woken {woken} times");
+    drop(sent.join().await.expect("the writer ended"));
+    let mut total = delivered.get();
+    loop {
+        let (received, rest) = reader.recv(Vec::with_capacity(64)).await;
+        if received.expect("recv") == 0 {
+            break;
+        }
+        total += rest.len();
+    }
+    assert_eq!(total, 7, "{life}: every byte is delivered once");
+    assert_eq!(freed.count(), 1, "{life}: the buffer is freed once");
+    assert_eq!(wakes.count(), woken, "{life}: woken after its end");
+}
+
 /// The same without a deadline: one op, one call of the waker, and none once nobody waits.
 async fn one_plain_receive(bytes: u64, gone: u64) {
     let life = format!("bytes {bytes}, drop {gone}");
@@ -189,6 +255,9 @@ async fn every_receive() {
         for deadline in 1..=3 {
             for gone in 1..=3 {
                 one_receive(bytes, deadline, gone).await;
+                for cancel in 1..=3 {
+                    one_interrupted_receive(bytes, deadline, cancel, gone).await;
+                }
             }
         }
     }

@@ -9,6 +9,8 @@ mod backends;
 mod child;
 #[path = "../support/flagged.rs"]
 mod flagged;
+#[path = "../support/jitter.rs"]
+mod jitter;
 #[path = "../support/poll.rs"]
 mod poll;
 #[path = "../support/process.rs"]

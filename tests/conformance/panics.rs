@@ -67,6 +67,35 @@ fn r36_panic_is_reported() {
     }
 }
 
+#[wo::fiber]
+fn panics_unjoined() {
+    drop(wo::spawn_named("left alone", || {
+        if true {
+            panic!("nobody joins it");
+        }
+    }));
+    wo::sleep(std::time::Duration::from_millis(1)).expect("sleep");
+    // The handle of this one goes when the panic has ended it.
+    let unread = wo::spawn_named("never asked", || {
+        if true {
+            panic!("nobody asks it");
+        }
+    });
+    while !unread.is_finished() {
+        wo::yield_now().expect("nothing cancels it");
+    }
+}
+
+/// A panic is nobody's secret: of a fiber whose handle has gone it is said on stderr like any other.
+#[test]
+fn r36_a_panic_that_nobody_joins_is_reported() {
+    if let Some(wrote) = child::run(test_path!(), || on_every_backend(panics_unjoined)) {
+        for words in ["(left alone) panicked", "nobody joins it", "(never asked) panicked", "nobody asks it"] {
+            assert_eq!(wrote.matches(words).count(), those_of(EVERY).len(), "{words:?} on every kernel: {wrote}");
+        }
+    }
+}
+
 /// Calls that panic on the only thread there is for them, then one that answers.
 #[wo::fiber]
 fn panics_on_the_pool() {

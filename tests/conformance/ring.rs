@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wo::net::{TcpListener, TcpStream};
 use wo::{Builder, RunError};
-use wo_runtime::error::errno::ENOMEM;
+use wo_runtime::error::errno::{EAGAIN, ENOMEM};
 use wo_runtime::error::{OpKind, Stage};
 use wo_runtime::fiber;
 use wo_runtime::plane::backend::{AnyBackend, BackendConfig, BackendKind, Selection};
@@ -202,6 +202,43 @@ fn r14_a_denied_eventfd_names_its_remedy() {
     });
 }
 
+/// Shards past what the process may open: the refusal names the shard, the cause and both remedies; and where io_uring
+/// was refused before, that as well, which is the reason it is epoll that says so.
+#[test]
+fn r14_more_shards_than_can_be_set_up() {
+    child::run(test_path!(), || {
+        let _watch = Watch::new("far too many shards".to_owned());
+        let refused = |io| match Builder::new().io(io).shards(100_000).run(echo_across) {
+            Err(RunError::Setup(refusal)) => refusal,
+            other => panic!("there are not as many descriptors: {other:?}"),
+        };
+        let expect = |io, words: &[&str]| {
+            let refusal = refused(io);
+            let text = refusal.to_string();
+            println!("on {io}: {text}");
+            assert_eq!((refusal.errno(), refusal.stage()), (libc::EMFILE, Stage::Setup), "{text}");
+            for words in ["of 100000, ", "ulimit -n", "ask for fewer shards (WO_SHARDS)"].iter().chain(words) {
+                assert!(text.contains(words), "{io}: {words:?} is missing in {text}");
+            }
+        };
+        // A shard takes a few descriptors: whichever of them is the first that there is none for, the report is whole.
+        for descriptors in (60..=64).rev() {
+            let limit = libc::rlimit { rlim_cur: descriptors, rlim_max: descriptors };
+            // SAFETY: the limit is live.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+            expect(Selection::Epoll, &[]);
+            for io in those_of(&[Selection::Uring]) {
+                expect(io, &[]);
+                expect(Selection::Auto, &["io_uring"]);
+            }
+        }
+        deny(libc::SYS_io_uring_setup, libc::EPERM);
+        expect(Selection::Auto, &["io_uring", "kernel.io_uring_disabled"]);
+        // The process is none the worse for it.
+        Builder::new().run(echo_across).expect("one shard there can be");
+    });
+}
+
 /// No memory may be locked beyond 64 KiB, and no privilege lifts that.
 fn lock_at_most_64_kib() {
     let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
@@ -278,4 +315,74 @@ fn r15_memlock_64k() {
     // A process that gave up its privileges may not be looked into.
     let wrote = child::expect_success(child::leaky_command(test).output().expect("the test binary starts"));
     assert_eq!(wrote.matches("wo: warning:").count(), ring.len(), "one warning: {wrote}");
+}
+
+/// How many threads this thread, and the kernel for it, may start from here on: none, or any number again. No privilege
+/// lifts that.
+fn may_start_threads(any: bool) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // What a user has started counts for all of the user's processes; this user has but this thread. Other threads keep
+    // theirs: the library's call would change all of them.
+    let user = 1_000_000 + std::process::id();
+    // SAFETY: the limit is live; the other calls take numbers.
+    unsafe {
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::syscall(libc::SYS_setresuid, user, user, user), 0);
+        }
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit), 0);
+        limit.rlim_cur = if any { limit.rlim_max } else { 0 };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit), 0);
+    }
+}
+
+#[wo::fiber]
+fn ask_without_a_thread() {
+    may_start_threads(false);
+    let refusal = wo::fs::metadata("/").expect_err("no thread can be started for it");
+    assert!(!refusal.is_cancelled(), "nobody cancelled it: {refusal}");
+    assert_eq!(refusal.errno(), EAGAIN, "{refusal}");
+    assert!(refusal.to_string().contains("ulimit -u"), "the error names the remedy: {refusal}");
+    may_start_threads(true);
+    assert!(wo::fs::metadata("/").expect("now one can").is_dir());
+}
+
+/// What wants a thread, the kernel's or the pool's, is refused where none is to be had, rather than told that it was
+/// cancelled.
+#[test]
+fn no_thread_to_be_had_is_told_as_that() {
+    let test = test_path!();
+    if child::is_child(test) {
+        return those_of(&[Selection::Uring, Selection::Epoll]).into_iter().for_each(|io| {
+            // The kernel's threads are a thread's own, and this one gives its user up.
+            let on_a_thread = std::thread::spawn(move || run(io, |builder| builder, ask_without_a_thread));
+            on_a_thread.join().expect("the program ended");
+        });
+    }
+    child::expect_success(child::leaky_command(test).output().expect("the test binary starts"));
+}
+
+#[wo::fiber]
+fn ask_while_threads_are_to_be_had_again() {
+    may_start_threads(false);
+    let asking = wo::spawn(|| wo::fs::metadata("/"));
+    // By then the kernel has given it up, which tries for some 40 ms by itself; and the loop has not.
+    wo::sleep(Duration::from_millis(100)).expect("sleep");
+    assert!(!asking.is_finished(), "it is tried again for longer than this");
+    may_start_threads(true);
+    let found = asking.join().expect("the fiber ended");
+    assert!(found.expect("a thread was to be had in time").is_dir());
+}
+
+/// The kernel ends an op as cancelled when it cannot start the first thread for it, be it a limit or a signal that is
+/// in the way. Nobody cancelled it, so it is tried again.
+#[test]
+fn an_op_the_kernel_had_no_thread_for_is_tried_again() {
+    let test = test_path!();
+    if child::is_child(test) {
+        for io in those_of(&[Selection::Uring]) {
+            run(io, |builder| builder, ask_while_threads_are_to_be_had_again);
+        }
+        return;
+    }
+    child::expect_success(child::leaky_command(test).output().expect("the test binary starts"));
 }

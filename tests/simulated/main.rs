@@ -1,11 +1,16 @@
 //! Whole programs in simulated worlds: hosts, networks, crashes, and the same run again for the same seed.
 
+#![allow(clippy::duplicate_mod, reason = "each example brings the command line they share")]
+
 mod arms;
+#[path = "../support/backends.rs"]
+mod backends;
 #[path = "../support/child.rs"]
 mod child;
 #[path = "../support/example.rs"]
 mod example;
 mod examples;
+mod hostile;
 mod hosts;
 mod network;
 mod processes;
@@ -15,6 +20,7 @@ mod strays;
 mod sweep;
 mod time;
 mod waits;
+mod whole;
 
 use std::net::Ipv4Addr;
 

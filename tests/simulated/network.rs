@@ -1,9 +1,12 @@
 //! Networks that delay, lose, double, reorder, part and reset.
 
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use wo::net::{TcpListener, TcpStream, UdpSocket};
+use wo::schedule::{exponential, recurs};
 use wo::sim::{Link, World};
 
 use crate::{ask, echo_server};
@@ -24,21 +27,18 @@ fn latency_is_as_told() {
     assert!((Duration::from_millis(80)..Duration::from_millis(81)).contains(&taken), "{taken:?}");
 }
 
-/// Asks again after 0.5, 1, 2 … seconds, until it is answered.
+/// Asks again after 0.5, 1, 2 … seconds, until it is answered: when each try began, and when it was.
 #[wo::fiber]
-fn ask_until_answered(server: Ipv4Addr) -> (u32, Duration) {
+fn ask_until_answered(server: Ipv4Addr) -> (Vec<Duration>, Duration) {
     wo::sleep(Duration::from_millis(1500)).expect("it is not cancelled");
-    let mut pause = Duration::from_millis(500);
-    let mut tries = 1;
-    loop {
+    let mut tries = Vec::new();
+    let answered: wo::Outcome<(), &str> = wo::retry(exponential(Duration::from_millis(500)) & recurs(5), || {
+        tries.push(wo::now() - wo::Instant::ORIGIN);
         let answered = ask_once(server, Duration::from_millis(100));
-        if answered {
-            return (tries, wo::now() - wo::Instant::ORIGIN);
-        }
-        wo::sleep(pause).expect("it is not cancelled");
-        pause *= 2;
-        tries += 1;
-    }
+        if answered { Ok(()) } else { Err("no answer") }
+    });
+    answered.expect("it is answered before it has no patience left");
+    (tries, wo::now() - wo::Instant::ORIGIN)
 }
 
 #[wo::fiber]
@@ -62,13 +62,17 @@ fn m3_a_retry_outlives_a_partition() {
     world.at(Duration::from_secs(1), move |world| world.partition(&a, &b));
     world.at(Duration::from_secs(3), move |world| world.heal(&server, &client));
     let (tries, at) = world.finish(asked).unwrap();
-    assert_eq!(tries, 3);
+    let tries: Vec<u128> = tries.iter().map(Duration::as_millis).collect();
+    assert_eq!(tries, [1500, 2100, 3200]);
     assert!((Duration::from_millis(3220)..Duration::from_millis(3222)).contains(&at), "{at:?}");
 }
 
+/// What a server was asked, and when it had seen to it.
+type Handled = Rc<RefCell<Vec<(u8, Duration)>>>;
+
 /// Adds what it has not seen before, and answers the sum.
 #[wo::fiber]
-fn sum_server() -> wo::IoResult<()> {
+fn sum_server(handled: Handled) -> wo::IoResult<()> {
     let listener = TcpListener::bind("0.0.0.0:7000")?;
     let (mut seen, mut sum) = (std::collections::BTreeSet::new(), 0);
     loop {
@@ -79,6 +83,7 @@ fn sum_server() -> wo::IoResult<()> {
             if seen.insert(key) {
                 sum += amount;
             }
+            handled.borrow_mut().push((key, wo::now() - wo::Instant::ORIGIN));
             if stream.write_all(&[sum, seen.len() as u8]).is_err() {
                 break;
             }
@@ -108,7 +113,8 @@ fn m4_a_lost_answer_is_asked_for_again_and_done_once() {
     let mut world = World::new(4);
     let (server, client) = (world.host("server"), world.host("client"));
     world.set_links(EXACT(5));
-    let _served = world.start(&server, sum_server());
+    let handled = Handled::default();
+    let _served = world.start(&server, sum_server(Rc::clone(&handled)));
     let asked = world.start(&client, add_until_answered(server.ip()));
     // After the connection was made, before the answer leaves.
     let (a, b) = (server.clone(), client.clone());
@@ -117,6 +123,11 @@ fn m4_a_lost_answer_is_asked_for_again_and_done_once() {
     let (tries, answer) = world.finish(asked).unwrap();
     assert!(tries > 1, "{tries}");
     assert_eq!(answer, [5, 1], "added once");
+    let handled = handled.take();
+    assert!(handled.len() > 1 && handled.iter().all(|(key, _)| *key == 7), "one key, several times: {handled:?}");
+    // The first request arrived in its time, while its answer could not leave.
+    assert!((15..17).contains(&handled[0].1.as_millis()), "{handled:?}");
+    assert!(handled[1].1 > Duration::from_secs(1), "{handled:?}");
 }
 
 #[wo::fiber]

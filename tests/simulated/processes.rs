@@ -35,7 +35,7 @@ fn account() -> IoResult<Vec<String>> {
     drop(child.stdout.take());
     told.push(format!("{:?}", child.wait()?.signal()));
     // A signal it ignores, one it does not, and none that comes too late.
-    let child = shell("trap '' TERM; echo ready; sleep 1000").stdout(Stdio::Piped).spawn()?;
+    let child = shell("trap '' TERM; echo ready; exec sleep 1000").stdout(Stdio::Piped).spawn()?;
     let ready = child.stdout.as_ref().expect("piped");
     let (read, _) = ready.read_exact(vec![0; 6]);
     read?;
@@ -70,7 +70,7 @@ fn give_shell(host: &Host) {
         "cat" => Script::new().copy(),
         "cat >/dev/null; echo end" => Script::new().read_to_end().stdout("end\n"),
         "read a; echo $a; read b; echo $b" => Script::new().copy_lines(1).copy_lines(1),
-        "trap '' TERM; echo ready; sleep 1000" => {
+        "trap '' TERM; echo ready; exec sleep 1000" => {
             Script::new().ignoring(libc::SIGTERM).stdout("ready\n").sleep(Duration::from_secs(1000))
         }
         "echo out; echo err >&2" => Script::new().stdout("out\n").stderr("err\n"),

@@ -10,7 +10,7 @@ use wo::plane::backend::{BackendConfig, OpSet, Shim};
 use wo::sim::World;
 use wo::{Builder, IoError, IoResult, OpKind, RunError, Selection};
 
-use crate::echo_server;
+use crate::{child, echo_server};
 
 /// Where a program leaves a handle for another to find.
 type Left<T> = Rc<RefCell<Option<T>>>;
@@ -228,4 +228,83 @@ fn leave_a_waker(left: Left<wo::plane::backend::Waker>) -> IoResult<()> {
     let waker = wo::plane::current::with_loop(OpKind::None, |event_loop| Ok(event_loop.waker()))?;
     *left.borrow_mut() = Some(waker);
     wo::sleep(std::time::Duration::MAX)
+}
+
+#[wo::fiber]
+fn wait_for_real(how: fn()) -> IoResult<std::time::Duration> {
+    let begun = wo::now();
+    how();
+    wo::yield_now()?;
+    Ok(wo::now() - begun)
+}
+
+/// Real time in a world: sleeps and sockets of the system's are seen and said, what only computes is not, and a
+/// blocking call is the world's own. None of it moves the clock.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_wait_for_something_real_is_reported() {
+    use std::time::{Duration, Instant};
+    const SPAN: Duration = Duration::from_millis(150);
+    let test = child::test_path!();
+    let cases: [(&str, fn(), u64); 4] = [
+        ("std::thread::sleep", || std::thread::sleep(SPAN), 1),
+        (
+            "std::net",
+            || {
+                let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+                socket.set_read_timeout(Some(SPAN)).unwrap();
+                socket.recv(&mut [0; 1]).unwrap_err();
+            },
+            1,
+        ),
+        (
+            "a computation",
+            || {
+                let begun = Instant::now();
+                while begun.elapsed() < SPAN {
+                    std::hint::spin_loop();
+                }
+            },
+            0,
+        ),
+        ("nothing", || {}, 0),
+    ];
+    if !child::is_child(test) {
+        let output = child::command(test).output().expect("the test binary starts");
+        let said = child::written(&output);
+        assert!(output.status.success(), "{said}");
+        let reports = said.matches("a fiber on the simulated host \"real\" waited ").count();
+        assert_eq!(reports, 2, "once in each world that saw one: {said}");
+        assert!(said.contains("wo::sleep, wo::net and wo::blocking instead of std::thread::sleep"), "{said}");
+        return;
+    }
+    for (what, how, waits) in cases {
+        let mut world = World::new(1);
+        let host = world.host("real");
+        let digest = |world: &World| world.digest();
+        let waited = world.start(&host, wait_for_real(how));
+        let taken = world.finish(waited).unwrap().unwrap();
+        assert!(taken < Duration::from_millis(1), "{what}: {taken:?}");
+        assert_eq!(world.real_waits(), waits, "{what}");
+        let mut again = World::new(1);
+        let host = again.host("real");
+        let waited = again.start(&host, wait_for_real(|| {}));
+        again.finish(waited).unwrap().unwrap();
+        assert_eq!(digest(&world), digest(&again), "{what} has no effect");
+    }
+    let mut world = World::new(1);
+    let host = world.host("real");
+    let called = world.start(&host, call_blocking(SPAN));
+    world.finish(called).unwrap();
+    // What the test itself does between two calls is none of the world's.
+    std::thread::sleep(SPAN);
+    world.at(Duration::from_secs(1), |_| std::thread::sleep(SPAN));
+    world.run().unwrap();
+    assert_eq!(world.real_waits(), 0);
+}
+
+#[wo::fiber]
+fn call_blocking(span: std::time::Duration) {
+    let slept = wo::blocking(move || std::thread::sleep(span));
+    slept.expect("it does not panic");
 }

@@ -275,12 +275,29 @@ fn a_failing_seed_prints_the_line_that_replays_it() {
     };
     let (well, said) = written(None);
     assert!(!well && said.contains("seeds: [0, 1, 2, 3, 4]") && !said.contains("[0, 1, 2, 3, 4, 5"), "{said}");
-    let replay = format!("the simulated world had seed 4 and was 3s old; replay: WO_SEED=4 cargo test {test}");
+    let replay =
+        format!("the simulated world had seed 4 and was 3s old; replay: WO_SEED=4 cargo test -- --exact {test}");
     assert!(said.contains(&replay), "{replay:?} is missing in {said}");
     let (well, said) = written(Some("4"));
     assert!(!well && said.contains("seeds: [4]") && said.contains(&replay), "{said}");
     let (well, said) = written(Some("5"));
     assert!(well && said.contains("seeds: [5]"), "{said}");
+    let (well, said) = written(Some("five"));
+    assert!(!well && said.contains("WO_SEED=\"five\": expected a whole number") && !said.contains("seeds:"), "{said}");
+}
+
+/// The seed of a world that a test makes itself is in the test, and no variable gives it another: to run it again is to
+/// run the test again.
+#[test]
+fn a_failing_world_of_a_seed_of_its_own_names_the_seed_alone() {
+    let test = child::test_path!();
+    if child::is_child(test) {
+        let _world = World::new(11);
+        panic!("this seed fails");
+    }
+    let said = child::written(&child::command(test).output().expect("the test binary starts"));
+    assert!(said.contains("the simulated world had seed 11 and was 0ns old\n"), "{said}");
+    assert!(!said.contains("replay"), "{said}");
 }
 
 #[wo::fiber]

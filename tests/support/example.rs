@@ -119,6 +119,27 @@ pub fn run(name: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Outp
     command(name, environment).args(arguments).stdin(Stdio::null()).output().expect("the example starts")
 }
 
+/// What an example that listens says to a command line it does not know.
+pub fn listens_as_told(name: &str) {
+    refuses_what_it_does_not_know(name);
+    let output = run(name, &[], &["--listen=nowhere"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("resolve \"nowhere\""), "{name}: {output:?}");
+}
+
+/// What an example that takes `--listen` or nothing says to a command line it does not know.
+pub fn refuses_what_it_does_not_know(name: &str) {
+    for arguments in [&["--listne", "127.0.0.1:0"][..], &["more"], &["--listen"], &["-v"]] {
+        let output = run(name, &[], arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name} {arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "{name} {arguments:?} began all the same: {output:?}");
+        assert!(said.contains(arguments[0]) && said.contains(&format!("usage: {name} ")), "{arguments:?}: {said}");
+    }
+    let output = run(name, &[], &["--help"]);
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).starts_with("usage: "), "{output:?}");
+}
+
 /// Runs `drive` against the example on both backends, at one shard and at the default, and compares the answers.
 pub fn same_on_each<T: PartialEq + std::fmt::Debug>(name: &str, drive: impl Fn(Example) -> T) {
     let mut answers: Vec<(String, T)> = Vec::new();

@@ -1,13 +1,13 @@
 //! A process that runs out of descriptors, and one that may use one processor.
 
 use std::cell::{Cell, RefCell};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream as StdStream};
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
 
-use wo::net::{TcpListener, TcpStream};
+use wo::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use wo_runtime::error::errno::EMFILE;
 use wo_runtime::plane::Instant;
 
@@ -63,6 +63,21 @@ fn run_out_of_descriptors() {
     let kept = seen.kept.borrow().len();
     assert!(kept >= 40, "{kept} clients served before the descriptors ran out");
 
+    // Whatever else wants one is told as well, on what and what to do.
+    let refusals = [
+        (TcpListener::bind("127.0.0.1:0").map(drop), "127.0.0.1:0"),
+        (TcpStream::connect("127.0.0.1:1").map(drop), "127.0.0.1:1"),
+        (UdpSocket::bind("127.0.0.1:0").map(drop), "127.0.0.1:0"),
+        (UnixStream::pair().map(drop), "socket pair"),
+        (wo::io::pipe().map(drop), "pipe"),
+        (wo::fs::File::open("/dev/null").map(drop), "/dev/null"),
+    ];
+    for (refusal, what) in refusals {
+        let error = refusal.expect_err("there is no descriptor");
+        assert_eq!(error.errno(), EMFILE, "{error}");
+        assert!(error.to_string().contains("ulimit -n") && error.to_string().contains(what), "{error}");
+    }
+
     // Out of descriptors for a second: it costs next to nothing, and the error is not told again and again.
     let (before, errors) = (processor_time(), seen.errors.get());
     wo::sleep(Duration::from_secs(1)).expect("sleep");
@@ -82,14 +97,8 @@ fn run_out_of_descriptors() {
     assert!(resumed < Duration::from_millis(200), "served again after {resumed:?}");
 }
 
-#[test]
-fn r43_accept_emfile() {
-    let _alone = alone();
-    let test = test_path!();
-    if child::is_child(test) {
-        limit_descriptors();
-        return on_real_backends(run_out_of_descriptors);
-    }
+/// Runs `test` again in a process of its own for each real backend, and connects clients to where it listens.
+fn with_clients(test: &str) {
     for backend in those_of(REAL) {
         let mut command = child::command(test);
         command.env("WO_IO", backend.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,11 +116,55 @@ fn r43_accept_emfile() {
         };
         let clients: Vec<StdStream> =
             (0..CLIENTS).map(|_| StdStream::connect(address).expect("the queue has room for all")).collect();
+        // The first is told that all are there.
+        (&clients[0]).write_all(b".").expect("the first is open");
         std::io::copy(&mut stdout, &mut std::io::sink()).expect("read to the end");
         let output = server.wait_with_output().expect("wait for the server");
         assert!(output.status.success(), "on {backend}: {}", child::written(&output));
         drop(clients);
     }
+}
+
+#[test]
+fn r43_accept_emfile() {
+    let _alone = alone();
+    let test = test_path!();
+    if child::is_child(test) {
+        limit_descriptors();
+        return on_real_backends(run_out_of_descriptors);
+    }
+    with_clients(test);
+}
+
+/// One descriptor is left when the clients come: it is the first one's, and for the next there is none while nobody
+/// accepts. Who accepts when there are some again is not told of the past.
+#[wo::fiber]
+fn run_out_while_nobody_accepts() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let mut others = Vec::new();
+    while let Ok(file) = wo::fs::File::open("/dev/null") {
+        others.push(file);
+    }
+    others.pop().expect("there were some").close().expect("close");
+    println!("listening on {}", listener.local_addr());
+    let (first, _) = listener.accept().expect("there is a descriptor");
+    // Says that all clients have come.
+    first.read_exact(&mut [0]).expect("read");
+    for file in others {
+        file.close().expect("close");
+    }
+    listener.accept().expect("there are descriptors again");
+}
+
+#[test]
+fn r43_what_ran_out_while_nobody_accepted_is_not_told_later() {
+    let _alone = alone();
+    let test = test_path!();
+    if child::is_child(test) {
+        limit_descriptors();
+        return on_real_backends(run_out_while_nobody_accepts);
+    }
+    with_clients(test);
 }
 
 /// Leaves this process one processor: the last it may use.

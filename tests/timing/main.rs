@@ -9,6 +9,8 @@ mod backends;
 mod child;
 #[path = "../support/example.rs"]
 mod example;
+#[path = "../support/jitter.rs"]
+mod jitter;
 #[path = "../support/process.rs"]
 mod process;
 
@@ -18,6 +20,7 @@ mod limits;
 mod pacing;
 mod shutdown;
 mod signals;
+mod wakes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -31,15 +31,15 @@ extern "C" fn strike(signal: libc::c_int) {
     }
 }
 
-/// SIGALRM every millisecond to this thread, interrupting every call it meets.
-fn begin_storm() {
+/// SIGALRM that often to this thread, interrupting every call it meets.
+fn begin_storm(every: Duration) {
     STRUCK.store(i32::try_from(this_thread()).expect("a thread's id"), Ordering::Relaxed);
     // SAFETY: the handler touches atomics; both structures are live and fully set, zeros where not named.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = strike as *const () as usize;
         assert_eq!(libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()), 0);
-        let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
+        let every = libc::timeval { tv_sec: 0, tv_usec: every.subsec_micros().into() };
         let storm = libc::itimerval { it_interval: every, it_value: every };
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const storm, std::ptr::null_mut()), 0);
     }
@@ -60,7 +60,7 @@ fn echo_back(stream: TcpStream) {
 #[wo::fiber]
 fn sleep_echo_and_read() {
     const MIB: usize = 1 << 20;
-    begin_storm();
+    begin_storm(Duration::from_millis(1));
     let (start, queued, strikes) = (wo::now(), thread_queued(), STRIKES.load(Ordering::Relaxed));
     wo::sleep(Duration::from_millis(100)).expect("sleep");
     let strikes = STRIKES.load(Ordering::Relaxed) - strikes;
@@ -81,9 +81,8 @@ fn sleep_echo_and_read() {
     client.read_exact(&mut reply).expect("read");
     assert_eq!(reply, *bytes);
     sender.join().expect("the sender ended");
-    // What follows needs threads that the kernel starts for this one. It gives up when signals keep meeting the start,
-    // and answers ECANCELED for an op that nobody cancelled; so from here on the system chooses whom the storm strikes.
-    STRUCK.store(0, Ordering::Relaxed);
+    // What follows needs threads that the kernel starts for this one, and it gives up when a signal meets the start.
+    begin_storm(Duration::from_micros(200));
     client.shutdown(std::net::Shutdown::Write).expect("shutdown");
     server.join().expect("the server ended");
 
@@ -91,6 +90,16 @@ fn sleep_echo_and_read() {
     let path = dir.path().join("mebibyte");
     wo::fs::write(&path, bytes.to_vec()).expect("write");
     assert_eq!(wo::fs::read(&path).expect("read"), *bytes);
+    for name in 0..50 {
+        let path = dir.path().join(format!("{name}"));
+        wo::fs::write(&path, vec![name; 100]).expect("write");
+        wo::fs::rename(&path, dir.path().join("renamed")).expect("rename");
+        let file = wo::fs::File::open(dir.path().join("renamed")).expect("open");
+        file.sync_all().expect("sync");
+        assert_eq!(file.metadata().expect("stat").len(), 100);
+        file.close().expect("close");
+        wo::fs::remove_file(dir.path().join("renamed")).expect("remove");
+    }
 }
 
 #[test]

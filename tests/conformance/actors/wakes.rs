@@ -1,7 +1,6 @@
 //! Wakes across shards: none is lost, whatever moment they come in. A lost one would be for ever, since no timer runs
 //! here that could come to the rescue; the watch over each run would end the test.
 
-use std::hint;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,21 +8,7 @@ use wo::actor::{Addr, Options};
 use wo_runtime::shard;
 
 use super::on_shards;
-
-/// Waits a moment, of a length that is another one every time.
-struct Jitter(u64);
-
-impl Jitter {
-    fn wait(&mut self) {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        // From nothing to longer than a shard looks around before it sleeps.
-        for _ in 0..self.0 % 64 * (self.0 >> 8) % 512 {
-            hint::spin_loop();
-        }
-    }
-}
+use crate::jitter::Jitter;
 
 struct Echo {
     jitter: Jitter,
