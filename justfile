@@ -36,6 +36,11 @@ asan:
 tsan:
     .ci/run tsan
 
+# Miri over the cells of fibers and the programs that use them hardest: nightly with the component `miri`, into
+# target/miri. Not one of `all`.
+miri:
+    .ci/run miri
+
 # The database's fuzzers, a minute each: nightly, in a workspace of their own.
 fuzz:
     .ci/run fuzz
