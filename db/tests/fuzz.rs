@@ -39,12 +39,12 @@ fn fuzz(name: &str, body: fn(&[u8]), inputs: u64, bytes_max: usize) {
 
 #[test]
 fn segments_of_any_bytes_are_opened_or_refused() {
-    fuzz("frames", directory::frames, 400, 700);
+    fuzz("frames", directory::frames, 100, 700);
 }
 
 #[test]
 fn snapshots_of_any_bytes_are_taken_or_passed_over() {
-    fuzz("snapshots", directory::snapshots, 400, 700);
+    fuzz("snapshots", directory::snapshots, 100, 700);
 }
 
 #[test]

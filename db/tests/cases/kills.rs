@@ -20,8 +20,8 @@ use crate::backends::{REAL, those_of};
 /// Names the directory to the process that is to be killed.
 const LOADED: &str = "WO_DB_TEST_LOADED";
 const ROUNDS: u32 = 20;
-/// The longest time under load before a kill.
-const UNDER_LOAD: Duration = Duration::from_secs(5);
+/// The longest time under load before a kill, for each kernel and number of shards that the rounds are shared among.
+const UNDER_LOAD: Duration = Duration::from_millis(1250);
 const CALLERS: u64 = 6;
 
 /// Each caller has two counters, which one transaction moves on together.
@@ -90,7 +90,7 @@ async fn load(db: Db, caller: u64) -> Result<(), Error> {
 }
 
 /// Starts the process, lets it serve for a while, kills it; answers each caller's last count that was said.
-fn round(dir: &Path, io: Selection, shards: usize, round: u32) -> BTreeMap<u64, u64> {
+fn round(dir: &Path, (io, shards): (Selection, usize), under_load: Duration, round: u32) -> BTreeMap<u64, u64> {
     let mut child = Command::new(std::env::current_exe().expect("it has a name"))
         .args(["--exact", "cases::kills::b12_loaded", "--nocapture", "--test-threads=1"])
         .env(LOADED, dir)
@@ -104,7 +104,7 @@ fn round(dir: &Path, io: Selection, shards: usize, round: u32) -> BTreeMap<u64, 
     assert!(lines.any(|line| line == "serving"), "it ended before it served");
     // Not after a number of answers: the kill is to come at any moment. Early ones are more, for the opening is under
     // way then, and the first segments.
-    let moment = UNDER_LOAD * (round + 1) * (round + 1) / (ROUNDS * ROUNDS);
+    let moment = under_load * (round + 1) * (round + 1) / (ROUNDS * ROUNDS);
     let killed = std::thread::spawn(move || {
         let began = Instant::now();
         while began.elapsed() < moment {
@@ -142,7 +142,7 @@ fn b12_nothing_acknowledged_is_lost_by_kill_9() {
     let mut transactions = 0;
     for number in 0..ROUNDS {
         let (io, shards) = columns[number as usize % columns.len()];
-        said.extend(round(&dir, io, shards, number));
+        said.extend(round(&dir, (io, shards), UNDER_LOAD * columns.len() as u32, number));
         let (place, told) = (dir.clone(), said.clone());
         transactions = on(io, shards, move || async move { check(&place, &told).await }).expect("it opens");
     }
