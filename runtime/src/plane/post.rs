@@ -24,7 +24,6 @@
 //! and the functions that know the type.
 
 use std::cell::UnsafeCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
@@ -40,11 +39,14 @@ const INLINE_WORDS: usize = 14;
 /// How often, in errands, the shard says how far it has come.
 const SAID_EVERY: usize = SLOTS / 8;
 
+/// How many slots ahead of its own a producer calls the next ones to its processor.
+const AHEAD: usize = 8;
+
 /// Looks at a slot that is being written before the processor is given up: its writer may have lost it half-way.
 const LOOKS: u32 = 100;
 
-/// What the list keeps of its memory when it was taken, in errands.
-const KEPT_IN_LIST: usize = SLOTS;
+/// What the list keeps of its memory when it was taken, in errands: half a megabyte.
+const KEPT_IN_LIST: usize = 8 * SLOTS;
 
 /// In `tail`: the shard sleeps, or is about to.
 const ASLEEP: usize = 1;
@@ -104,13 +106,41 @@ struct Consumer {
     hides: AtomicBool,
 }
 
+/// An errand that found no room in the ring. It lies as in a slot, so that of a small one one cache line is touched.
+#[repr(align(128))]
+struct Listed(Packet);
+
+/// What found no room in the ring.
+struct List {
+    errands: Vec<Listed>,
+    /// Empty: the memory of the errands that were taken last.
+    kept: Vec<Listed>,
+}
+
+impl List {
+    #[inline(always)]
+    fn push<E: Errand>(&mut self, make: impl FnOnce() -> E) {
+        if self.errands.len() == self.errands.capacity() {
+            self.errands.reserve(SLOTS);
+        }
+        let number = self.errands.len();
+        fetch_for_writing(self.errands.as_ptr().wrapping_add(number + AHEAD));
+        let place = self.errands.spare_capacity_mut()[0].as_mut_ptr();
+        // SAFETY: the place is there, and has an errand then.
+        unsafe {
+            Packet::write(&raw mut (*place).0, make);
+            self.errands.set_len(number + 1);
+        }
+    }
+}
+
 /// The errands of one shard; see the module's text.
 pub(crate) struct Post {
     producers: Producers,
     consumer: Consumer,
     /// Made for the first errand.
     slots: OnceLock<Box<[Slot]>>,
-    list: Mutex<VecDeque<Packet>>,
+    list: Mutex<List>,
 }
 
 // SAFETY: a slot's packet is touched by the producer that took the slot, until it says that it is written, then by the
@@ -129,7 +159,7 @@ impl Post {
                 hides: AtomicBool::new(false),
             },
             slots: OnceLock::new(),
-            list: Mutex::new(VecDeque::new()),
+            list: Mutex::new(List { errands: Vec::new(), kept: Vec::new() }),
         }
     }
 
@@ -154,7 +184,7 @@ impl Post {
         loop {
             let number = tail / ONE;
             if tail & OVERFLOWS != 0 || !self.has_room(number) {
-                return self.put_in_list(Packet::of(make()));
+                return self.put_in_list(make);
             }
             // Whoever finds the mark of sleep also sees what the shard wrote before it made it.
             match self.producers.tail.compare_exchange_weak(tail, tail + ONE, Ordering::Acquire, Ordering::Relaxed) {
@@ -163,6 +193,7 @@ impl Post {
                         self.hide();
                     }
                     let slot = self.slot(number);
+                    fetch_for_writing(self.slot(number + AHEAD));
                     // SAFETY: the slot was given to this producer, and the shard has left it.
                     unsafe { Packet::write((*slot.packet.get()).as_mut_ptr(), make) };
                     slot.written.store(number + 1, Ordering::Release);
@@ -189,11 +220,16 @@ impl Post {
 
     #[cold]
     #[inline(never)]
-    fn put_in_list(&self, packet: Packet) -> bool {
+    fn put_in_list<E: Errand>(&self, make: impl FnOnce() -> E) -> bool {
         let mut list = self.list();
-        list.push_back(packet);
-        let tail = self.producers.tail.fetch_or(OVERFLOWS, Ordering::Acquire);
-        self.hide();
+        list.push(make);
+        // The mark is taken away under this lock, and together with the list. While it is there, whoever made it says
+        // the rest.
+        let mut tail = self.producers.tail.load(Ordering::Relaxed);
+        if tail & OVERFLOWS == 0 {
+            tail = self.producers.tail.fetch_or(OVERFLOWS, Ordering::Acquire);
+            self.hide();
+        }
         tail & ASLEEP != 0
     }
 
@@ -203,7 +239,7 @@ impl Post {
         self.consumer.hides.store(true, Ordering::Release);
     }
 
-    fn list(&self) -> MutexGuard<'_, VecDeque<Packet>> {
+    fn list(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -271,17 +307,15 @@ impl Post {
         if tail & OVERFLOWS != 0 {
             // The mark was there when the ring was looked at, so no slot was given out since.
             let mut list = self.list();
-            let mut errands = std::mem::take(&mut *list);
+            let kept = std::mem::take(&mut list.kept);
+            let mut errands = std::mem::replace(&mut list.errands, kept);
             self.producers.tail.fetch_and(!OVERFLOWS, Ordering::AcqRel);
             drop(list);
-            for packet in errands.drain(..) {
-                each(&raw mut *ManuallyDrop::new(packet));
+            for errand in errands.drain(..) {
+                each(&raw mut ManuallyDrop::new(errand).0);
             }
             if errands.capacity() <= KEPT_IN_LIST {
-                let mut list = self.list();
-                if list.capacity() == 0 {
-                    *list = errands;
-                }
+                self.list().kept = errands;
             }
         }
     }
@@ -305,6 +339,20 @@ impl Post {
             self.producers.tail.fetch_and(!ASLEEP, Ordering::AcqRel);
         }
     }
+}
+
+/// Calls a cache line to this processor, to write there soon. It lies with the shard, which read it last; fetched only
+/// by the write, it would hold up the next atomic operation for as long as it takes to come.
+#[inline(always)]
+fn fetch_for_writing<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which changes nothing that a program can see, and no fault comes of any address.
+    unsafe {
+        use std::arch::asm;
+        asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = place;
 }
 
 fn slots() -> Box<[Slot]> {
@@ -344,15 +392,6 @@ impl Drop for Taking<'_> {
 }
 
 impl Packet {
-    fn of<E: Errand>(errand: E) -> Packet {
-        let mut packet = MaybeUninit::uninit();
-        // SAFETY: the place is here, and is initialised by the write.
-        unsafe {
-            Packet::write(packet.as_mut_ptr(), move || errand);
-            packet.assume_init()
-        }
-    }
-
     /// Erases the errand that `make` makes into `place`, whose former content is forgotten.
     ///
     /// # Safety
