@@ -24,11 +24,47 @@ const NAME_BYTES_MAX: usize = 253;
 ///
 /// A verb given text that is no address answers EINVAL with the text and what was expected; a name that cannot be
 /// looked up, an error without errno that says so.
+/// # Examples
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use wo::net::{TcpListener, TcpStream};
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+///     let port = listener.local_addr().port();
+///     TcpStream::connect(("127.0.0.1", port))?;
+///     TcpStream::connect(format!("127.0.0.1:{port}"))?;
+///     let error = TcpStream::connect("127.0.0.1").unwrap_err();
+///     assert!(error.to_string().contains("the port is missing"));
+///     Ok(())
+/// }
+/// ```
 pub trait ToAddrs: sealed::ToAddrs {}
 
 impl<T: sealed::ToAddrs + ?Sized> ToAddrs for T {}
 
 /// What stands for a Unix socket's address: a path, or a [`SocketAddress`] for a name in Linux's abstract namespace.
+/// # Examples
+///
+/// ```
+/// use wo::net::{UnixListener, UnixStream};
+/// use wo::plane::addr::SocketAddress;
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let name = format!("wo-example-{}", std::process::id());
+///     let address = SocketAddress::Abstract(name.into_bytes());
+///     let listener = UnixListener::bind(&address)?;
+///     let client = UnixStream::connect(&address)?;
+///     let (server, _) = listener.accept()?;
+///     client.write_all(b"hello")?;
+///     let mut word = [0; 5];
+///     server.read_exact(&mut word)?;
+///     Ok(())
+/// }
+/// ```
 pub trait ToUnixAddr: sealed::ToUnixAddr {}
 
 impl<T: sealed::ToUnixAddr + ?Sized> ToUnixAddr for T {}

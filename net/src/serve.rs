@@ -31,6 +31,35 @@ use crate::stream::Stream;
 const LOOK_BYTES: usize = 1024;
 
 /// Who accepts connections.
+/// # Examples
+///
+/// ```
+/// use wo::net::{Acceptors, Limits, ListenOptions, Next, TcpListener, TcpStream};
+///
+/// #[wo::fiber]
+/// fn hello(stream: TcpStream) -> wo::IoResult<Next> {
+///     stream.write_all(b"hello")?;
+///     Ok(Next::Close)
+/// }
+///
+/// # #[wo::fiber]
+/// # fn example() -> wo::IoResult<()> {
+/// let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
+/// let listener = TcpListener::bind_with("127.0.0.1:0", shared)?;
+/// let address = listener.local_addr();
+/// let limits = Limits { acceptors: Acceptors::EveryShard, ..Limits::default() };
+/// let server = wo::spawn(|| wo::net::serve(listener, limits, hello));
+/// let client = TcpStream::connect(address)?;
+/// client.write_all(b"?")?;
+/// let mut word = [0; 5];
+/// client.read_exact(&mut word)?;
+/// assert_eq!(&word, b"hello");
+/// server.interrupt();
+/// assert_eq!(server.join().expect("it does not panic")?.accepted, 1);
+/// # Ok(())
+/// # }
+/// # wo::Builder::new().shards(2).run(example).unwrap().unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acceptors {
     /// The fiber that serves; all shards get connections in turn.
@@ -43,6 +72,15 @@ pub enum Acceptors {
 }
 
 /// What a server allows its peers.
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::net::Limits;
+///
+/// let limits = Limits { idle: Duration::from_secs(5), connections: 100, ..Limits::default() };
+/// assert_eq!(limits.exchange, Duration::from_secs(30));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How long a connection may lie idle between two exchanges; zero for ever. A minute unless told otherwise.
@@ -69,6 +107,21 @@ impl Default for Limits {
 }
 
 /// What becomes of a connection after an exchange.
+/// # Examples
+///
+/// ```
+/// use wo::net::{Next, TcpStream};
+///
+/// /// Says `pong` for every `ping`, and goodbye to the rest.
+/// #[wo::fiber]
+/// fn pong(stream: TcpStream) -> wo::IoResult<Next> {
+///     let mut word = [0; 4];
+///     stream.read_exact(&mut word)?;
+///     let (answer, next) = if &word == b"ping" { ("pong", Next::Again) } else { ("bye.", Next::Close) };
+///     stream.write_all(answer.as_bytes())?;
+///     Ok(next)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
     /// It may begin another.
@@ -78,6 +131,30 @@ pub enum Next {
 }
 
 /// What came of serving.
+/// # Examples
+///
+/// ```
+/// use wo::net::{Limits, Next, TcpListener, TcpStream};
+///
+/// #[wo::fiber]
+/// fn refuse(_stream: TcpStream) -> wo::IoResult<Next> {
+///     Ok(Next::Close)
+/// }
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let address = listener.local_addr();
+///     let server = wo::spawn(|| wo::net::serve(listener, Limits::default(), refuse));
+///     let client = TcpStream::connect(address)?;
+///     client.write_all(b"?")?;
+///     assert_eq!(client.read(&mut [0])?, 0, "it was closed");
+///     server.interrupt();
+///     let served = server.join().expect("it does not panic")?;
+///     assert_eq!((served.accepted, served.failed), (1, 0));
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Connections accepted.

@@ -102,6 +102,15 @@ pub trait Schedule: Clone {
 }
 
 /// The delays of one run; see [`Schedule::delays`].
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use wo::schedule::{Schedule, spaced};
+///
+/// let mut delays = spaced(Duration::from_secs(1)).delays();
+/// assert_eq!(delays.next(), Some(Duration::from_secs(1)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Delays<S: Schedule> {
     schedule: S,

@@ -161,6 +161,20 @@ pub struct SetupStep {
 }
 
 /// What a backend has on this kernel. A path runs only when the code exists and this agrees.
+/// # Examples
+///
+/// ```
+/// use wo::plane::current::with_loop;
+/// use wo::{BackendKind, OpKind};
+///
+/// #[wo::main]
+/// fn main() -> wo::IoResult<()> {
+///     let caps = with_loop(OpKind::Nop, |event_loop| Ok(event_loop.caps().clone()))?;
+///     assert_eq!(caps.mode.is_some(), caps.backend == BackendKind::Uring);
+///     println!("{caps}");
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Caps {
     /// Which backend.

@@ -7,6 +7,15 @@ use crate::plane::backend::caps::{Feature, KernelVersion, Mode, ModePolicy, OpSe
 use crate::plane::backend::sim::SimHost;
 
 /// Which backend to take.
+/// # Examples
+///
+/// ```
+/// use wo::Selection;
+///
+/// assert_eq!("epoll".parse(), Ok(Selection::Epoll));
+/// let answer = wo::Builder::new().io(Selection::Sim).run(async || 6 * 7);
+/// assert_eq!(answer.unwrap(), 42);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Selection {
     /// io_uring where the kernel gives it, else epoll, with the reason on record.
@@ -32,6 +41,14 @@ impl fmt::Display for Selection {
 }
 
 /// The word was none of `auto`, `uring`, `epoll` and `sim`.
+/// # Examples
+///
+/// ```
+/// use wo::Selection;
+///
+/// let error = "kqueue".parse::<Selection>().unwrap_err();
+/// assert_eq!(error.to_string(), "expected auto, uring, epoll or sim");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSelection;
 
