@@ -7,7 +7,7 @@ use std::convert::identity;
 use std::fmt;
 use std::future::Future;
 
-use wo_runtime::error::{IoError, IoResult, OpKind};
+use wo_runtime::error::{IoError, IoResult, OpKind, errno};
 use wo_runtime::fiber::{self, Call};
 use wo_runtime::plane::backend::{SocketOption, SocketOptionName};
 use wo_runtime::plane::buf::{Bounce, BufResult, IoBuf, IoBufMut};
@@ -177,10 +177,7 @@ impl<F: Family> DatagramSocket<F> {
             }
             Err((error, buf)) => (Err(error), buf),
         };
-        let result = result.map(answer).map_err(|error| match &to {
-            Some(to) => explain::datagram(error, bytes, to),
-            None => explain::datagram(error, bytes, &self.local),
-        });
+        let result = result.map(answer).map_err(|error| explain::datagram(error, bytes, to.as_ref(), &self.local));
         (result, buf)
     }
 
@@ -203,7 +200,10 @@ impl<F: Family> DatagramSocket<F> {
     ///
     /// ENOTCONN when it is not.
     pub fn peer_addr(&self) -> IoResult<F::Address> {
-        option::peer_address(&self.fd).map(F::address).map_err(|error| self.explain(error))
+        option::peer_address(&self.fd).map(F::address).map_err(|error| match error.errno() {
+            errno::ENOTCONN => self.explain(error.with_context("the socket has no peer: connect it first")),
+            _ => self.explain(error),
+        })
     }
 
     /// Takes the pending error of the socket, if there is one.
@@ -237,7 +237,7 @@ impl<F: Family> DatagramSocket<F> {
     }
 
     pub(crate) fn set(&self, option: SocketOption) -> IoResult<()> {
-        option::set(&self.fd, option).map_err(|error| self.explain(error))
+        option::set(&self.fd, option).map_err(|error| explain::option(error, &self.local, option))
     }
 
     /// Closes this share of the socket. The last one to be closed or dropped closes it, once the verbs in flight on it

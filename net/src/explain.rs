@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use wo_runtime::error::{IoError, OpKind, errno};
 use wo_runtime::plane::SocketAddress;
+use wo_runtime::plane::backend::SocketOption;
 use wo_runtime::plane::current::meaning_of_enxio;
 
 /// Ports below this one are the system's.
@@ -68,18 +69,42 @@ pub(crate) fn connect(error: IoError, address: &SocketAddress) -> IoError {
     with_remedy(error, address, remedy)
 }
 
-/// Why a datagram of `bytes` bytes could not be sent to `to`.
-pub(crate) fn datagram(error: IoError, bytes: usize, to: impl Display) -> IoError {
-    match error.errno() {
-        errno::EMSGSIZE => error.with_context(format!(
-            "{to}: a datagram of {bytes} bytes is too long; at most 65507 go over IPv4, and a Unix socket takes what \
-             fits its send buffer"
-        )),
-        errno::EDESTADDRREQ | errno::ENOTCONN => {
-            error.with_context("the socket has no peer: connect it first, or say where to send to")
-        }
-        _ => on(error, to),
-    }
+/// Why a datagram of `bytes` bytes could not be sent to `to`, or without that to the peer, from `local`.
+pub(crate) fn datagram(error: IoError, bytes: usize, to: Option<&SocketAddress>, local: impl Display) -> IoError {
+    let Some(to) = to else {
+        return match error.errno() {
+            errno::EMSGSIZE => error.with_context(format!("{local}: {}", too_long(bytes))),
+            errno::EDESTADDRREQ | errno::ENOTCONN => {
+                error.with_context("the socket has no peer: connect it first, or say where to send to")
+            }
+            _ => on(error, local),
+        };
+    };
+    let remedy = match (error.errno(), to.as_ip()) {
+        (errno::EMSGSIZE, _) => return error.with_context(format!("{to}: {}", too_long(bytes))),
+        (errno::EAFNOSUPPORT, Some(_)) => Some("bind a socket of the family of the peer, IPv4 or IPv6"),
+        (errno::EINVAL, Some(ip)) if ip.port() == 0 => Some("no socket has port 0"),
+        (errno::EACCES, Some(ip)) if ip.is_ipv4() => Some("if it is a broadcast address, call `set_broadcast` first"),
+        _ => return connect(error, to),
+    };
+    with_remedy(error, to, remedy)
+}
+
+fn too_long(bytes: usize) -> String {
+    format!(
+        "a datagram of {bytes} bytes is too long; at most 65507 go over IPv4, and a Unix socket takes what fits its \
+         send buffer"
+    )
+}
+
+/// Why an option of the socket at `place` was not set.
+pub(crate) fn option(error: IoError, place: impl Display, option: SocketOption) -> IoError {
+    let remedy = match (error.errno(), option) {
+        (errno::EINVAL, SocketOption::TimeToLive(_)) => "a packet may take from 1 to 255 hops",
+        (errno::EINVAL, SocketOption::KeepAlive(_)) => "a peer may be idle for 1 to 32767 seconds",
+        _ => return on(error, place),
+    };
+    error.with_context(format!("{place}: {option:?}: {remedy}"))
 }
 
 /// A stream that ended before an exact read was satisfied.

@@ -156,3 +156,23 @@ fn a_closed_port_is_told_to_a_connected_socket() {
         Ok(())
     });
 }
+
+#[test]
+fn a_refusal_names_the_remedy() {
+    on_every_backend(|| async {
+        let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        let other_family = socket.send_to("?", "[::1]:9").await.0.unwrap_err();
+        assert!(other_family.to_string().contains("bind a socket of the family of the peer"), "{other_family}");
+        let no_port = socket.send_to("?", "127.0.0.1:0").await.0.unwrap_err();
+        assert!(no_port.to_string().contains("no socket has port 0"), "{no_port}");
+        let everybody = socket.send_to("?", "255.255.255.255:9").await.0.unwrap_err();
+        assert!(everybody.to_string().contains("`set_broadcast`"), "{everybody}");
+        let no_peer = socket.peer_addr().unwrap_err();
+        assert!(no_peer.to_string().contains("connect it first"), "{no_peer}");
+        for hops in [0, 256, u32::MAX] {
+            let hops = socket.set_ttl(hops).unwrap_err();
+            assert!(hops.to_string().contains("from 1 to 255 hops"), "{hops}");
+        }
+        Ok(())
+    });
+}

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// The result of one verb or one call to the plane.
@@ -331,7 +331,7 @@ impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.op)?;
         if !self.context.is_empty() {
-            write!(f, " {}", self.context)?;
+            write!(f, " {}", OneLine(&self.context))?;
         }
         if self.errno != 0 {
             write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?;
@@ -341,6 +341,38 @@ impl fmt::Display for IoError {
         }
         Ok(())
     }
+}
+
+/// The most characters of a context that are shown.
+const CONTEXT_CHARS_MAX: usize = 1000;
+
+/// A context as a line to read: what names may hold and would change the line is escaped, and of a long one the middle
+/// is left out, since names come first and remedies last.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.chars().count();
+        let left_out =
+            if count > CONTEXT_CHARS_MAX { CONTEXT_CHARS_MAX / 2..count - CONTEXT_CHARS_MAX / 2 } else { 0..0 };
+        for (number, character) in self.0.chars().enumerate() {
+            if left_out.contains(&number) {
+                if number == left_out.start {
+                    write!(f, " [..{} characters..] ", left_out.len())?;
+                }
+            } else if character.is_control() || turns_the_line(character) {
+                write!(f, "{}", character.escape_debug())?;
+            } else {
+                f.write_char(character)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether it sets the direction in which text is shown, or breaks lines.
+fn turns_the_line(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What `Display` says, because this is what `unwrap` and a `main` that fails show; its parts with `{:#?}`.
@@ -486,6 +518,8 @@ pub mod errno {
     pub const EPROTOTYPE: i32 = 91;
     /// Not supported on this descriptor.
     pub const EOPNOTSUPP: i32 = 95;
+    /// The socket is of another family.
+    pub const EAFNOSUPPORT: i32 = 97;
     /// Address already in use.
     pub const EADDRINUSE: i32 = 98;
     /// Address not available.
@@ -521,6 +555,20 @@ pub mod errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_is_one_line_that_can_be_read() {
+        let of = |context: String| IoError::new(errno::ENOENT, OpKind::Open, Stage::Completion).with_context(context);
+        let odd = of("/tmp/a\nb\u{1b}[31m\u{202e}: not there".to_owned());
+        assert_eq!(
+            odd.to_string(),
+            "open /tmp/a\\nb\\u{1b}[31m\\u{202e}: not there: No such file or directory (os error 2)"
+        );
+        assert_eq!(odd.context(), "/tmp/a\nb\u{1b}[31m\u{202e}: not there");
+        let long = of(format!("/begins{}ends: the remedy", "/\u{e4}".repeat(3000))).to_string();
+        assert!(long.starts_with("open /begins/") && long.contains("ends: the remedy: No such file"), "{long}");
+        assert!(long.contains(" [..5023 characters..] ") && long.chars().count() < 1200, "{long}");
+    }
 
     #[test]
     fn std_error_without_errno_keeps_its_words() {

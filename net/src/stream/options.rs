@@ -50,7 +50,7 @@ impl<F: Family> Stream<F> {
     }
 
     fn set(&self, option: SocketOption) -> IoResult<()> {
-        option::set(&self.fd, option).map_err(|error| explain::on(error, &self.peer))
+        option::set(&self.fd, option).map_err(|error| explain::option(error, &self.peer, option))
     }
 
     fn get<R>(&self, name: SocketOptionName, value: impl FnOnce(SocketOption) -> Option<R>) -> IoResult<R> {

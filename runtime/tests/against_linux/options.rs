@@ -19,7 +19,7 @@ const NAMES: [SocketOptionName; 9] = [
     SocketOptionName::Error,
 ];
 
-const ASKED: [SocketOption; 19] = [
+const ASKED: [SocketOption; 22] = [
     SocketOption::NoDelay(true),
     SocketOption::NoDelay(false),
     SocketOption::ReuseAddress(true),
@@ -28,15 +28,18 @@ const ASKED: [SocketOption; 19] = [
     SocketOption::KeepAlive(Some(Duration::from_millis(2_500))),
     SocketOption::KeepAlive(Some(Duration::ZERO)),
     SocketOption::KeepAlive(Some(Duration::from_secs(100_000))),
+    SocketOption::KeepAlive(Some(Duration::MAX)),
     SocketOption::KeepAlive(None),
     SocketOption::TimeToLive(1),
     SocketOption::TimeToLive(255),
     SocketOption::TimeToLive(0),
     SocketOption::TimeToLive(256),
+    SocketOption::TimeToLive(u32::MAX),
     SocketOption::Broadcast(true),
     SocketOption::OnlyV6(true),
     SocketOption::OnlyV6(false),
     SocketOption::Linger(Some(Duration::from_millis(3_700))),
+    SocketOption::Linger(Some(Duration::MAX)),
     SocketOption::Linger(None),
     SocketOption::Error(1),
 ];

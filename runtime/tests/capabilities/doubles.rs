@@ -326,7 +326,7 @@ fn scripted_programs_answer_as_programs_do() {
         }
         let missing = proc.spawn(&Command::new("no-such-program-anywhere")).await.map(drop).unwrap_err();
         log.push(missing.errno().to_string());
-        let mut sleeps = proc.spawn(&sh("sleep 1000")).await.unwrap();
+        let mut sleeps = proc.spawn(&sh("exec sleep 1000")).await.unwrap();
         assert!(sleeps.id().is_some());
         let late: Outcome<ExitStatus> = fiber::timeout(Duration::from_millis(5), async || sleeps.wait().await).await;
         log.push(late.unwrap_err().to_string());
@@ -342,7 +342,7 @@ fn scripted_programs_answer_as_programs_do() {
                 .on("sh -c printf x; exit 3", Script::new().stdout("x").exit(3))
                 .on("sh -c printf oh >&2; kill -9 $$", Script::new().stderr("oh").signal(9))
                 .on("sh -c exit 0", Script::new())
-                .on("sh -c sleep 1000", Script::new().until_killed()),
+                .on("sh -c exec sleep 1000", Script::new().until_killed()),
         )
         .await
     });
@@ -358,7 +358,7 @@ fn scripted_programs_answer_as_programs_do() {
             "printf x; exit 3" => Script::new().stdout("x").exit(3),
             "printf oh >&2; kill -9 $$" => Script::new().stderr("oh").signal(9),
             "exit 0" => Script::new(),
-            "sleep 1000" => Script::new().sleep(Duration::from_secs(1000)),
+            "exec sleep 1000" => Script::new().sleep(Duration::from_secs(1000)),
             other => panic!("{other}"),
         }
     });

@@ -11,7 +11,7 @@ use crate::plane::addr::SocketAddress;
 use crate::plane::backend::Backend;
 use crate::plane::backend::caps::KernelVersion;
 use crate::plane::backend::operand::{FileKind, FileStat};
-use crate::plane::backend::socket::{SocketKind, SocketOption, SocketOptionName};
+use crate::plane::backend::socket::{LINGER_MAX, SocketKind, SocketOption, SocketOptionName};
 use crate::plane::fd::{Fd, RawDescriptor};
 use crate::plane::op::RawSlice;
 
@@ -260,10 +260,11 @@ pub(crate) fn set_socket_option(fd: &Fd, option: SocketOption) -> IoResult<()> {
         SocketOption::KeepAlive(Some(idle)) => socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(idle)),
         SocketOption::ReceiveBuffer(bytes) => socket.set_recv_buffer_size(bytes),
         SocketOption::SendBuffer(bytes) => socket.set_send_buffer_size(bytes),
-        SocketOption::TimeToLive(hops) => socket.set_ttl_v4(hops),
+        // The largest would be the -1 that stands for the system's default; 256 is refused.
+        SocketOption::TimeToLive(hops) => socket.set_ttl_v4(hops.min(256)),
         SocketOption::Broadcast(on) => socket.set_broadcast(on),
         SocketOption::OnlyV6(on) => socket.set_only_v6(on),
-        SocketOption::Linger(span) => socket.set_linger(span),
+        SocketOption::Linger(span) => socket.set_linger(span.map(|span| span.min(LINGER_MAX))),
         SocketOption::Error(_) => Err(std::io::Error::from_raw_os_error(crate::error::errno::EINVAL)),
     }
     .map_err(|error| convert(error, OpKind::SocketOption).with_context(format!("{option:?}")))

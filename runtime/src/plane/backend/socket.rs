@@ -39,6 +39,9 @@ pub enum SocketOption {
     Error(i32),
 }
 
+/// Closing waits no longer for unsent bytes than this: more seconds the kernel's number does not hold.
+pub(crate) const LINGER_MAX: Duration = Duration::from_secs(i32::MAX as u64);
+
 /// A socket option to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::plane::backend::sim::net::address::Family;
 use crate::plane::backend::sim::world::Errno;
+use crate::plane::backend::socket::LINGER_MAX;
 use crate::plane::backend::{SocketKind, SocketOption, SocketOptionName};
 
 /// How long an idle peer is left alone, until somebody says otherwise; and how long that may be.
@@ -82,7 +83,7 @@ impl Options {
             SocketOption::Broadcast(on) => self.broadcast = on,
             SocketOption::OnlyV6(_) if bound => return Err(libc::EINVAL),
             SocketOption::OnlyV6(on) => self.only_v6 = on,
-            SocketOption::Linger(span) => self.linger = span.map(whole_seconds),
+            SocketOption::Linger(span) => self.linger = span.map(|span| whole_seconds(span.min(LINGER_MAX))),
             SocketOption::Error(_) => return Err(libc::EINVAL),
         }
         Ok(())
