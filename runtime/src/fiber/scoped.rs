@@ -45,35 +45,38 @@ pub type Scope<E = crate::error::IoError> = scope::Scope<Fibers, E>;
 pub type Child<T, E = crate::error::IoError> = scope::Child<Fibers, T, E>;
 
 /// A fiber that a scope has started.
-pub struct Task<T: 'static>(Option<Handle<T>>);
+pub struct Task<T: 'static>(Handle<T>);
 
 impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Task").field(&self.0.as_ref().map(Handle::id)).finish()
+        f.debug_tuple("Task").field(&self.0.id()).finish()
     }
 }
 
 impl<T> Future for Task<T> {
     type Output = Option<T>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let Some(fiber) = &self.0 else { return Poll::Ready(None) };
-        local::waits_for_end(|| Some(fiber.id()));
-        std::task::ready!(fiber.poll_ended(cx));
-        let ended = self.0.take().and_then(Handle::into_result);
-        Poll::Ready(ended.and_then(|ended| ended.into_inner().ok()))
+        if !self.0.is_finished() {
+            local::waits_for_end(|| Some(self.0.id()));
+        }
+        std::task::ready!(self.0.poll_ended(cx));
+        Poll::Ready(self.0.take_result().and_then(|ended| ended.into_inner().ok()))
     }
 }
 
 impl Executor for Fibers {
     type Task<T: 'static> = Task<T>;
 
+    #[inline(always)]
     fn start<T: 'static>(&self, body: impl Future<Output = T> + 'static) -> Option<Task<T>> {
-        task::start(None, body).map(|fiber| Task(Some(fiber)))
+        task::start(None, body).map(Task)
     }
 
+    #[inline]
     fn is_finished<T: 'static>(task: &Task<T>) -> bool {
-        task.0.as_ref().is_none_or(Handle::is_finished)
+        task.0.is_finished()
     }
 
     fn timer(&self, at: Duration) -> Boxed<()> {

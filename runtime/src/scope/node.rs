@@ -256,17 +256,22 @@ impl Node {
         Place { node: self.clone(), seat: OWNER }
     }
 
-    /// A seat at this node.
+    /// A seat at this node, for a [`Sitting`] to give back.
     #[inline]
-    pub(crate) fn seat(&self) -> Sitting {
-        let seat = self.0.seats.borrow_mut().put(Seat { waker: None, reason: None });
-        Sitting::at(Place { node: self.clone(), seat })
+    pub(super) fn seat(&self) -> Place {
+        let seat = self.take_seat();
+        Place { node: self.clone(), seat }
+    }
+
+    #[inline(never)]
+    fn take_seat(&self) -> u32 {
+        self.0.seats.borrow_mut().put(Seat { waker: None, reason: None })
     }
 
     /// Runs `future` under this node, on a seat of its own.
     #[inline]
     pub(crate) fn run<F: Future>(&self, future: F) -> Within<F> {
-        Within { future, sitting: self.seat(), told: false }
+        Within { future, sitting: Sitting::at(self.seat()), told: false }
     }
 }
 
@@ -332,6 +337,12 @@ impl Owned {
     /// Takes it out of the tree.
     #[inline]
     pub(crate) fn end(mut self) {
+        self.leave_tree();
+    }
+
+    /// The same. From now on it has no node.
+    #[inline]
+    pub(super) fn leave_tree(&mut self) {
         if let Some((above, slot)) = self.above.take() {
             let below = above.0.below.borrow_mut().take(slot);
             drop(below);
@@ -340,6 +351,12 @@ impl Owned {
             drop(node.0.owner.take());
             node.keep();
         }
+    }
+
+    /// Whether it is out of the tree. To be asked only while its owner is not polled.
+    #[inline]
+    pub(super) fn has_left_tree(&self) -> bool {
+        self.sitting.place.is_none()
     }
 }
 
@@ -424,7 +441,7 @@ pub(crate) struct Sitting {
 
 impl Sitting {
     #[inline]
-    fn at(place: Place) -> Sitting {
+    pub(super) fn at(place: Place) -> Sitting {
         Sitting { place: Some(place), knew: false }
     }
 
@@ -572,7 +589,7 @@ mod tests {
     #[test]
     fn a_seat_is_cancelled_with_what_its_work_made_and_nothing_else() {
         let node = Owned::open(Kind::Open, None);
-        let (mut one, mut other) = (node.node().seat(), node.node().seat());
+        let (mut one, mut other) = (Sitting::at(node.node().seat()), Sitting::at(node.node().seat()));
         let (below_one, below_other) = (below(&mut one, Kind::Open), below(&mut other, Kind::Open));
         one.place().cancel(Interrupt::RaceLost);
         assert_eq!(

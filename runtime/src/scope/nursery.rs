@@ -28,7 +28,7 @@ use crate::scope::body::{Body, Finish, judge};
 use crate::scope::cause::{Cause, Interrupt, Outcome, words};
 use crate::scope::executor::{Boxed, Executor};
 use crate::scope::member::{self, Member};
-use crate::scope::node::{Kind, Node, Owned, Place, Ran};
+use crate::scope::node::{Kind, Node, Owned, Place, Ran, Sitting};
 use crate::scope::now;
 use crate::scope::options::{OnFailure, ScopeOptions};
 use crate::scope::panics::CatchPanic;
@@ -87,6 +87,7 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///     assert_eq!(outcome.unwrap_err().to_string(), "failed: no route");
     /// }
     /// ```
+    #[inline(always)]
     pub fn spawn<R, F>(&self, body: impl FnOnce() -> F)
     where
         R: Finish<E> + 'static,
@@ -110,6 +111,7 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///     assert_eq!(outcome.unwrap(), 21);
     /// }
     /// ```
+    #[inline(always)]
     pub fn fork<R, F>(&self, body: impl FnOnce() -> F) -> Child<X, R::Value, E>
     where
         R: Finish<E> + 'static,
@@ -135,6 +137,7 @@ impl<X: Executor, E: 'static> Scope<X, E> {
     ///     assert_eq!(outcome.unwrap(), "served");
     /// }
     /// ```
+    #[inline(always)]
     pub fn spawn_daemon<R, F>(&self, body: impl FnOnce() -> F)
     where
         R: Finish<E> + 'static,
@@ -271,6 +274,8 @@ impl<X: Executor, E: 'static> Scope<X, E> {
         self.start(body, member::Kind::StandsForAnother)
     }
 
+    // Placed inline as far as it depends on the body, which then is made where it stays.
+    #[inline(always)]
     fn start<R, F>(&self, body: impl FnOnce() -> F, kind: member::Kind) -> Child<X, R::Value, E>
     where
         R: Finish<E> + 'static,
@@ -280,10 +285,9 @@ impl<X: Executor, E: 'static> Scope<X, E> {
         if self.node.crew().has_ended() {
             return Child { task: None, place: self.node.owners_place(), error: PhantomData };
         }
-        let sitting = self.node.seat();
-        let place = sitting.place().clone();
-        let task = self.executor.start(Member::new(sitting, body(), kind));
-        Child { task, place, error: PhantomData }
+        let place = self.node.seat();
+        let member = Member::new(Sitting::at(place.clone()), body(), kind);
+        Child { task: self.executor.start(member), place, error: PhantomData }
     }
 }
 
@@ -359,6 +363,7 @@ pub struct JoinChild<X: Executor, T: 'static, E> {
 impl<X: Executor, T: 'static, E: 'static> Future for JoinChild<X, T, E> {
     type Output = Outcome<T, E>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T, E>> {
         let Some(task) = &mut self.child.task else {
             let reason = self.child.place.node().reason().unwrap_or(Interrupt::Cancelled);
@@ -440,8 +445,8 @@ where
 
 /// A scope whose future has not ended. Dropped half-way, its children are cancelled and left to themselves.
 struct Opened<X> {
-    /// None once it has ended.
-    owned: Option<Owned>,
+    /// It has left the tree once the scope has ended.
+    owned: Owned,
     limits: Option<Box<Limits<X>>>,
 }
 
@@ -450,7 +455,7 @@ impl<X: Executor> Opened<X> {
     fn plain(_: &X) -> Opened<X> {
         let owned = Owned::open(Kind::Open, None);
         owned.node().crew().begin(OnFailure::CancelSiblings);
-        Opened { owned: Some(owned), limits: None }
+        Opened { owned, limits: None }
     }
 
     fn with(executor: &X, options: ScopeOptions) -> Opened<X> {
@@ -465,15 +470,14 @@ impl<X: Executor> Opened<X> {
         let at = at.filter(|_| !over);
         let cleanup = options.cleanup.filter(|limit| *limit != Duration::MAX);
         let limits = (at.is_some() || cleanup.is_some()).then(|| Limits::new(executor, at, cleanup));
-        Opened { owned: Some(owned), limits }
+        Opened { owned, limits }
     }
 
     /// Keeps the times.
     #[inline]
     fn keep_limits(&mut self, cx: &mut Context<'_>) {
         if let Some(limits) = &mut self.limits {
-            let node = self.owned.as_ref().expect(OPEN).node();
-            limits.keep(node, cx);
+            limits.keep(self.owned.node(), cx);
         }
     }
 
@@ -501,19 +505,17 @@ impl<X: Executor> Opened<X> {
             (None, Ok(value)) => Ok(value),
             (None, Err(reason)) => Err(Cause::interrupted(reason.unwrap_or(Interrupt::Cancelled))),
         };
-        self.leave_tree();
+        self.owned.leave_tree();
         // Whoever opened it hears by this what has interrupted them both, and makes no failure of it.
         let _told = outcome.as_ref().is_err_and(|cause| cause.interrupt().is_some()) && now::is_cancelled();
         outcome.map_err(|cause| cause.with_abandoned(abandoned))
     }
 }
 
-const OPEN: &str = "a scope that has not ended has its node";
-
 impl<X> Opened<X> {
     #[inline]
     fn node(&self) -> &Node {
-        self.owned.as_ref().expect(OPEN).node()
+        self.owned.node()
     }
 
     /// The body has returned a value: whether that is all there is to the scope, which then has ended.
@@ -521,23 +523,16 @@ impl<X> Opened<X> {
     fn ends_plainly(&mut self) -> bool {
         let plainly = self.node().crew().ends_plainly();
         if plainly {
-            self.leave_tree();
+            self.owned.leave_tree();
         }
         plainly
-    }
-
-    #[inline]
-    fn leave_tree(&mut self) {
-        if let Some(owned) = self.owned.take() {
-            owned.end();
-        }
     }
 }
 
 impl<X> Drop for Opened<X> {
     #[inline]
     fn drop(&mut self) {
-        if self.owned.is_some() {
+        if !self.owned.has_left_tree() {
             self.dropped_half_way();
         }
     }
@@ -627,7 +622,7 @@ impl<X: Executor, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for Bo
         if opened.node().is_given_up() {
             return Poll::Ready(Err(body_given_up::<E>(opened.node())));
         }
-        let sitting = &mut opened.owned.as_mut().expect(OPEN).sitting;
+        let sitting = &mut opened.owned.sitting;
         let (polled, told) = sitting.poll_caught(|| this.body.poll(cx));
         *this.told |= told;
         let ended = match polled {
@@ -636,7 +631,7 @@ impl<X: Executor, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for Bo
             Ok(Poll::Pending) => {
                 // It may have cancelled itself just now.
                 opened.keep_limits(cx);
-                opened.owned.as_ref().expect(OPEN).sitting.waits(cx.waker());
+                opened.owned.sitting.waits(cx.waker());
                 let node = opened.node();
                 if node.is_given_up() {
                     return Poll::Ready(Err(body_given_up::<E>(node)));
@@ -672,7 +667,7 @@ async fn run_hooks<X: Executor, E: 'static>(opened: &mut Opened<X>) {
         limits.cleaning = None;
     }
     let Some(mut hook) = opened.node().crew().next_hook() else { return };
-    let shelter = opened.owned.as_ref().expect(OPEN).shelter();
+    let shelter = opened.owned.shelter();
     loop {
         let mut running = std::pin::pin!(CatchPanic { future: shelter.run_own(hook) });
         let ended = std::future::poll_fn(|cx| {

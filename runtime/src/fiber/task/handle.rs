@@ -74,11 +74,14 @@ impl<T> Handle<T> {
 
     /// The result of a fiber that has ended; none when it was dropped before its end.
     #[inline]
-    pub(crate) fn into_result(self) -> Option<Ended<T>> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the handle is not dropped, so its reference is taken once.
-        let task = unsafe { ManuallyDrop::take(&mut this.task) };
-        let header = task.header();
+    pub(crate) fn into_result(mut self) -> Option<Ended<T>> {
+        self.take_result()
+    }
+
+    /// The same, and none when it was taken already.
+    #[inline]
+    pub(crate) fn take_result(&mut self) -> Option<Ended<T>> {
+        let header = self.task.header();
         if header.ended.load(Ordering::Acquire) != WITH_RESULT {
             debug_assert_eq!(header.ended.load(Ordering::Acquire), WITHOUT_RESULT, "it has ended");
             return None;
@@ -86,7 +89,7 @@ impl<T> Handle<T> {
         // As `forget_result` does, which this spares: whoever hears of the handle later finds nothing to drop.
         header.ended.store(WITHOUT_RESULT, Ordering::Relaxed);
         // SAFETY: the fiber has ended with a result, which is the handle's alone, and is taken once.
-        Some(unsafe { task.0.byte_add(header.vtable.slot).cast::<Ended<T>>().read() })
+        Some(unsafe { self.task.0.byte_add(header.vtable.slot).cast::<Ended<T>>().read() })
     }
 
     /// What [`from_word`](Handle::from_word) makes a handle of again.

@@ -213,7 +213,15 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    cell::Blank::new::<F>(name).map(|blank| blank.fill(future))
+    // In pieces until it is where it stays: what others are told the place of is memory, and would be moved twice.
+    let future = ManuallyDrop::new(future);
+    match cell::Blank::new::<F>(name) {
+        Some(blank) => Some(blank.fill(ManuallyDrop::into_inner(future))),
+        None => {
+            drop(Box::new(ManuallyDrop::into_inner(future)));
+            None
+        }
+    }
 }
 
 /// The names of fibers that have one.
