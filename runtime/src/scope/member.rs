@@ -15,7 +15,7 @@ use pin_project_lite::pin_project;
 
 use crate::scope::body::{Finish, judge};
 use crate::scope::cause::{Cause, Interrupt};
-use crate::scope::node::{Ran, Sitting};
+use crate::scope::node::{Place, Ran, Sitting};
 
 pin_project! {
     /// The fiber of a child. It gives the child's value, or what whoever joins it hears.
@@ -85,10 +85,9 @@ where
             return Poll::Ready(Err(Interrupt::Shutdown));
         };
         let place = sitting.place();
-        let ended = if place.node().is_given_up() && !*this.stands_for_another {
-            place.node().crew().abandon();
-            Err(Cause::interrupted(Interrupt::CleanupTimeout))
-        } else if let (false, Some(reason)) = (*this.started, place.reason()) {
+        let refused =
+            if place.is_undisturbed() { None } else { refusal(place, *this.started, *this.stands_for_another) };
+        let ended = if let Some(reason) = refused {
             Err(Cause::interrupted(reason))
         } else {
             *this.started = true;
@@ -109,6 +108,16 @@ where
             Err(cause) => Err(this.seat.note(cause, *this.stands_for_another)),
         })
     }
+}
+
+/// Why a child is not polled any more, if it is not.
+#[cold]
+fn refusal(place: &Place, started: bool, stands_for_another: bool) -> Option<Interrupt> {
+    if place.node().is_given_up() && !stands_for_another {
+        place.node().crew().abandon();
+        return Some(Interrupt::CleanupTimeout);
+    }
+    if started { None } else { place.reason() }
 }
 
 impl Seat {

@@ -394,8 +394,20 @@ impl Place {
     /// What is right for the work here, of the flags in [`now`](crate::scope::now).
     #[inline]
     pub(super) fn flags(&self) -> u8 {
-        let flags = self.node.0.flags.get() & (now::CANCELLED | now::SHELTERED);
-        if self.node.has(SEAT_CANCELLED) && self.reason().is_some() { flags | now::CANCELLED } else { flags }
+        let all = self.node.0.flags.get();
+        let flags = all & (now::CANCELLED | now::SHELTERED);
+        if all & SEAT_CANCELLED == 0 { flags } else { flags | self.flag_of_seat() }
+    }
+
+    #[cold]
+    fn flag_of_seat(&self) -> u8 {
+        if self.reason().is_some() { now::CANCELLED } else { 0 }
+    }
+
+    /// Whether nobody has been cancelled or given up who sits at the node.
+    #[inline]
+    pub(super) fn is_undisturbed(&self) -> bool {
+        self.node.0.flags.get() & (now::CANCELLED | SEAT_CANCELLED | GIVEN_UP) == 0
     }
 
     /// Cancels the work here and below, alone. To be asked only while it sits here.
@@ -451,16 +463,21 @@ impl Sitting {
         self.place.as_ref().expect(SAT)
     }
 
+    /// Gives its place away for a poll, and the place's flags.
     #[inline]
-    pub(super) fn leave_to_poll(&mut self) -> Place {
+    pub(super) fn leave_to_poll(&mut self) -> (Place, u8) {
         let place = self.place.take().expect(SAT);
-        self.knew = place.flags() & now::CANCELLED != 0;
-        place
+        let flags = place.flags();
+        self.knew = flags & now::CANCELLED != 0;
+        (place, flags)
     }
 
     #[inline]
     pub(super) fn come_back(&mut self, place: Option<Place>) {
-        self.place = place;
+        let none = std::mem::replace(&mut self.place, place);
+        debug_assert!(none.is_none(), "its place was given away");
+        // Not to be looked at again by a drop.
+        std::mem::forget(none);
     }
 
     /// Polls work that sits here: what it opens lies below. Answers also whether it was told that it is cancelled.

@@ -218,11 +218,12 @@ struct Before {
 #[inline(always)]
 fn enter(sitting: &mut Sitting) -> Before {
     let flags = flags();
-    let place = sitting.leave_to_poll();
+    let (place, mut own) = sitting.leave_to_poll();
     if flags & (CANCELLED | STOPPING) != 0 {
         heed(place.node());
+        own = place.flags();
     }
-    set_flags(flags & !OF_WORK | place.flags());
+    set_flags(flags & !OF_WORK | own);
     Before { place: exchange(Some(place)), flags }
 }
 
@@ -240,6 +241,7 @@ fn leave(sitting: &mut Sitting, before: Before) -> bool {
 
 /// Marks a node when what is polled around it is cancelled from around the tree: by an actor's order, by who has the
 /// fiber's handle, or by the end of the program.
+#[inline]
 pub(super) fn heed(node: &Node) {
     if flags() & (CANCELLED | STOPPING) != 0
         && !node.is_sheltered()
