@@ -259,13 +259,8 @@ impl Node {
     /// A seat at this node, for a [`Sitting`] to give back.
     #[inline]
     pub(super) fn seat(&self) -> Place {
-        let seat = self.take_seat();
+        let seat = self.0.seats.borrow_mut().put(Seat { waker: None, reason: None });
         Place { node: self.clone(), seat }
-    }
-
-    #[inline(never)]
-    fn take_seat(&self) -> u32 {
-        self.0.seats.borrow_mut().put(Seat { waker: None, reason: None })
     }
 
     /// Runs `future` under this node, on a seat of its own.
