@@ -354,6 +354,14 @@ impl<X: Executor, T: 'static, E: 'static> Child<X, T, E> {
     }
 }
 
+impl<X: Executor, T: 'static, E> Child<X, T, E> {
+    /// It never started, or its end was told already.
+    #[cold]
+    fn has_no_end(&self) -> Cause<E> {
+        Cause::interrupted(self.place.node().reason().unwrap_or(Interrupt::Cancelled))
+    }
+}
+
 /// The future of [`Child::join`].
 #[must_use = "it does nothing until it is awaited"]
 pub struct JoinChild<X: Executor, T: 'static, E> {
@@ -365,10 +373,7 @@ impl<X: Executor, T: 'static, E: 'static> Future for JoinChild<X, T, E> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T, E>> {
-        let Some(task) = &mut self.child.task else {
-            let reason = self.child.place.node().reason().unwrap_or(Interrupt::Cancelled);
-            return Poll::Ready(Err(Cause::interrupted(reason)));
-        };
+        let Some(task) = &mut self.child.task else { return Poll::Ready(Err(self.child.has_no_end())) };
         if let Poll::Ready(ended) = Pin::new(task).poll(cx) {
             self.child.task = None;
             let ended = ended.unwrap_or(Err(Interrupt::Shutdown));
@@ -412,16 +417,17 @@ where
     E: 'static,
     R: Finish<E>,
 {
-    run(executor, Opened::plain, body)
+    run(executor, |_| Opened::plain(), body)
 }
 
-async fn run<X, E, R>(
+async fn run<X, L, E, R>(
     executor: X,
-    open: impl FnOnce(&X) -> Opened<X>,
+    open: impl FnOnce(&X) -> Opened<L>,
     body: impl AsyncFnOnce(Scope<X, E>) -> R,
 ) -> Outcome<R::Value, E>
 where
     X: Executor,
+    L: KeepTimes,
     E: 'static,
     R: Finish<E>,
 {
@@ -436,7 +442,7 @@ where
             opened.node().crew().end();
             if opened.node().crew().has_hooks() {
                 // Few scopes have hooks, and all would be the larger for them.
-                Box::pin(run_hooks::<X, E>(&mut opened)).await;
+                Box::pin(run_hooks::<L, E>(&mut opened)).await;
             }
             opened.end(own)
         }
@@ -444,21 +450,23 @@ where
 }
 
 /// A scope whose future has not ended. Dropped half-way, its children are cancelled and left to themselves.
-struct Opened<X> {
+struct Opened<L> {
     /// It has left the tree once the scope has ended.
     owned: Owned,
-    limits: Option<Box<Limits<X>>>,
+    limits: L,
 }
 
-impl<X: Executor> Opened<X> {
+impl Opened<()> {
     #[inline]
-    fn plain(_: &X) -> Opened<X> {
+    fn plain() -> Opened<()> {
         let owned = Owned::open(Kind::Open, None);
         owned.node().crew().begin(OnFailure::CancelSiblings);
-        Opened { owned, limits: None }
+        Opened { owned, limits: () }
     }
+}
 
-    fn with(executor: &X, options: ScopeOptions) -> Opened<X> {
+impl<X: Executor> Opened<Option<Box<Limits<X>>>> {
+    fn with(executor: &X, options: ScopeOptions) -> Self {
         let limit = options.deadline.filter(|limit| *limit != Duration::MAX);
         let at = limit.map(|limit| executor.now().saturating_add(limit));
         let owned = Owned::open(Kind::Open, at);
@@ -472,17 +480,17 @@ impl<X: Executor> Opened<X> {
         let limits = (at.is_some() || cleanup.is_some()).then(|| Limits::new(executor, at, cleanup));
         Opened { owned, limits }
     }
+}
 
+impl<L: KeepTimes> Opened<L> {
     /// Keeps the times.
     #[inline]
     fn keep_limits(&mut self, cx: &mut Context<'_>) {
-        if let Some(limits) = &mut self.limits {
-            limits.keep(self.owned.node(), cx);
-        }
+        self.limits.keep(self.owned.node(), cx);
     }
 
     /// Whether everybody has left.
-    fn poll_left(&mut self, executor: &X, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_left(&mut self, executor: &impl Executor, cx: &mut Context<'_>) -> Poll<()> {
         self.keep_limits(cx);
         let node = self.node();
         now::heed(node);
@@ -512,7 +520,7 @@ impl<X: Executor> Opened<X> {
     }
 }
 
-impl<X> Opened<X> {
+impl<L> Opened<L> {
     #[inline]
     fn node(&self) -> &Node {
         self.owned.node()
@@ -529,7 +537,7 @@ impl<X> Opened<X> {
     }
 }
 
-impl<X> Drop for Opened<X> {
+impl<L> Drop for Opened<L> {
     #[inline]
     fn drop(&mut self) {
         if !self.owned.has_left_tree() {
@@ -538,7 +546,7 @@ impl<X> Drop for Opened<X> {
     }
 }
 
-impl<X> Opened<X> {
+impl<L> Opened<L> {
     #[cold]
     fn dropped_half_way(&self) {
         let node = self.node();
@@ -549,7 +557,50 @@ impl<X> Opened<X> {
     }
 }
 
-/// The times a scope keeps, if it has any.
+/// What of a scope keeps its times.
+trait KeepTimes {
+    fn keep(&mut self, node: &Node, cx: &mut Context<'_>);
+
+    /// Whether the time for cleaning up has passed.
+    fn is_over(&self) -> bool;
+
+    /// The time for cleaning up is to be counted anew.
+    fn count_anew(&mut self);
+}
+
+/// It has none.
+impl KeepTimes for () {
+    #[inline(always)]
+    fn keep(&mut self, _: &Node, _: &mut Context<'_>) {}
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn count_anew(&mut self) {}
+}
+
+impl<X: Executor> KeepTimes for Option<Box<Limits<X>>> {
+    #[inline]
+    fn keep(&mut self, node: &Node, cx: &mut Context<'_>) {
+        if let Some(limits) = self {
+            limits.keep(node, cx);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.as_ref().is_some_and(|limits| limits.over)
+    }
+
+    fn count_anew(&mut self) {
+        if let Some(limits) = self {
+            limits.over = false;
+            limits.cleaning = None;
+        }
+    }
+}
+
+/// The times of a scope that has any.
 struct Limits<X> {
     executor: X,
     /// The scope is cancelled when this ends.
@@ -602,16 +653,16 @@ impl<X: Executor> Limits<X> {
 
 pin_project! {
     /// The scope's body: its value, or what interrupted it; its cause is noted then.
-    struct BodyRuns<'a, X, E, F> {
+    struct BodyRuns<'a, L, E, F> {
         #[pin]
         body: F,
-        opened: &'a mut Opened<X>,
+        opened: &'a mut Opened<L>,
         told: bool,
         error: PhantomData<fn() -> E>,
     }
 }
 
-impl<X: Executor, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for BodyRuns<'_, X, E, F> {
+impl<L: KeepTimes, E: 'static, R: Finish<E>, F: Future<Output = R>> Future for BodyRuns<'_, L, E, F> {
     type Output = Result<R::Value, Option<Interrupt>>;
 
     #[inline]
@@ -661,19 +712,15 @@ fn body_given_up<E: 'static>(node: &Node) -> Option<Interrupt> {
 }
 
 /// The hooks have a time for cleaning up of their own: what used up the members' must not cost them theirs.
-async fn run_hooks<X: Executor, E: 'static>(opened: &mut Opened<X>) {
-    if let Some(limits) = &mut opened.limits {
-        limits.over = false;
-        limits.cleaning = None;
-    }
+async fn run_hooks<L: KeepTimes, E: 'static>(opened: &mut Opened<L>) {
+    opened.limits.count_anew();
     let Some(mut hook) = opened.node().crew().next_hook() else { return };
     let shelter = opened.owned.shelter();
     loop {
         let mut running = std::pin::pin!(CatchPanic { future: shelter.run_own(hook) });
         let ended = std::future::poll_fn(|cx| {
             opened.keep_limits(cx);
-            let over = opened.limits.as_ref().is_some_and(|limits| limits.over);
-            if over { Poll::Ready(None) } else { running.as_mut().poll(cx).map(Some) }
+            if opened.limits.is_over() { Poll::Ready(None) } else { running.as_mut().poll(cx).map(Some) }
         })
         .await;
         let crew = opened.node().crew();
