@@ -189,7 +189,7 @@ pub const WEAKENINGS: &[Weakening] = &[
         name: "who lets go of a fiber elsewhere does not look again",
         file: "fiber/task/handle.rs",
         within: &["Mail::Leave(Leave("],
-        from: "task.forget_result();",
+        from: "self.forget_result();",
         to: "",
     },
     Weakening {

@@ -141,21 +141,32 @@ impl TaskRef {
 }
 
 impl<T> Drop for Handle<T> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: taken once, here.
         let task = unsafe { ManuallyDrop::take(&mut self.task) };
-        let header = task.header();
+        // Of a handle that was joined no more is left than a reference.
+        if task.header().ended.load(Ordering::Relaxed) != WITHOUT_RESULT {
+            task.left_by_handle();
+        }
+    }
+}
+
+impl TaskRef {
+    #[inline(never)]
+    fn left_by_handle(&self) {
+        let header = self.header();
         // Of those that were let out all have ended.
         if header.ended.load(Ordering::Relaxed) != NOT_ENDED {
-            task.forget_result();
+            self.forget_result();
         } else if local(|local| header.is_here(local)) {
-            task.want_no_result();
+            self.want_no_result();
         } else if let Some(home) = header.home() {
-            home.push(Mail::Leave(Leave(TaskRef::clone(&task))));
+            home.push(Mail::Leave(Leave(TaskRef::clone(self))));
             // As for those who watch: mail that came after the end may lie there until another shard begins.
-            task.forget_result();
+            self.forget_result();
         } else {
-            task.forget_result();
+            self.forget_result();
         }
     }
 }
