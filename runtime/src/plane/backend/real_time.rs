@@ -34,7 +34,7 @@ struct Account {
 }
 
 impl Account {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     fn read() -> Option<Account> {
         // SAFETY: a struct of integers, of which all zeros is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -49,7 +49,8 @@ impl Account {
         Some(Account { on_core: span(usage.ru_utime) + span(usage.ru_stime), waits: usage.ru_nvcsw })
     }
 
-    #[cfg(not(target_os = "linux"))]
+    // Miri keeps no account either.
+    #[cfg(any(not(target_os = "linux"), miri))]
     fn read() -> Option<Account> {
         None
     }
