@@ -184,9 +184,9 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # fn main() { assert!(is_even(10)); }
 /// ```
 ///
-/// The functions' variables lie on the heap, but who goes on runs through all of its callers, on the thread's stack. Of
-/// small functions like these some 20,000 calls within each other fit a stack of 8 MiB in a debug build, some 120,000 in
-/// a release build; one that is exhausted ends the process, as in plain Rust.
+/// The functions' variables lie on the heap, but who goes on runs through all of its callers, on the thread's stack.
+/// Of small functions like these some 20,000 calls within each other fit a stack of 8 MiB in a debug build, some
+/// 120,000 in a release build; one that is exhausted ends the process, as in plain Rust.
 ///
 /// # As a test
 ///

@@ -173,7 +173,9 @@ impl Actor {
         }
         block.items = items;
         if is_whole && self.receive.is_none() && self.messages.is_empty() {
-            if seen.is_empty() || self.hooks.len() == seen.len() {
+            // With all its messages refused it is an actor all the same, so that whoever spawns it is not blamed, too.
+            let is_actor = seen.len() > self.hooks.len();
+            if !is_actor {
                 let state = &self.name;
                 let words = format!(
                     "WO-E221: `{state}` has no `receive`, so it is no actor: write `fn receive(&mut self, message: \
@@ -181,7 +183,7 @@ impl Actor {
                 );
                 refusals.add(&self.state, words);
             }
-            return false;
+            return is_actor;
         }
         is_whole
     }

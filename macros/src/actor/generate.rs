@@ -23,7 +23,11 @@ use crate::spans::generated_at;
 pub fn all(actor: &Actor) -> TokenStream {
     let checks = checks(actor);
     if actor.messages.is_empty() {
-        let Some(receive) = &actor.receive else { return TokenStream::new() };
+        let Some(receive) = &actor.receive else {
+            // All its messages were refused.
+            let never = quote! { ::core::convert::Infallible };
+            return hidden(&implementation(actor, &never, &quote! { async move { match message {} } }));
+        };
         let message = &receive.message;
         let place = generated_at(receive.gives.place);
         let handler = settle(&quote_spanned! {place=> Self::receive(self, message) }, receive.gives);
