@@ -74,8 +74,12 @@ impl<T> Handle<T> {
 
     /// The result of a fiber that has ended; none when it was dropped before its end.
     #[inline]
-    pub(crate) fn into_result(mut self) -> Option<Ended<T>> {
-        self.take_result()
+    pub(crate) fn into_result(self) -> Option<Ended<T>> {
+        let mut this = ManuallyDrop::new(self);
+        let result = this.take_result();
+        // SAFETY: the handle is not dropped, so its reference is taken once.
+        drop(unsafe { ManuallyDrop::take(&mut this.task) });
+        result
     }
 
     /// The same, and none when it was taken already.
